@@ -1,0 +1,36 @@
+"""Where commands write: results on standard output, messages on standard error."""
+
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+class Interrupted(Exception):
+    """Ctrl-C, with a message of the command's own, such as how to go on; the exit code is 130."""
+
+
+def console() -> "Console":
+    """A rich console on standard output, for tables and other results."""
+    from rich.console import Console
+
+    return Console(highlight=False)
+
+
+def error_console() -> "Console":
+    """A rich console on standard error, for progress bars and notes."""
+    from rich.console import Console
+
+    return Console(stderr=True, highlight=False)
+
+
+def fail_line(text: str) -> None:
+    """Print an error as exactly one line on standard error, whatever characters text holds."""
+    print(f"zeta: error: {one_line(text)}", file=sys.stderr)
+
+
+def one_line(text: str) -> str:
+    """Text with line breaks and tabs as single spaces, and other unprintable characters escaped."""
+    words = " ".join(text.split())
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in words)

@@ -1,0 +1,61 @@
+"""Dot-product softmax attention, by torch's scaled_dot_product_attention."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from zeta_core.config import Config
+from zeta_core.ops.impl import Impl
+
+from .mixer import Mixer, merge_heads
+
+
+class SoftmaxConfig(Config):
+    """Dot-product softmax attention: the vanilla Transformer's mixer."""
+
+    kind: Literal["softmax"] = "softmax"
+
+    def build(self, d_model: int, num_heads: int, *, causal: bool = True, impl: Impl = "auto") -> SoftmaxAttention:
+        """The mixer; `impl` means nothing to it. Raises: OptionError if num_heads does not divide d_model."""
+        return SoftmaxAttention(d_model, num_heads, causal=causal)
+
+    def sees(self, query: Tensor, key: Tensor, seq_len: int) -> Tensor:
+        """Whether causal attention lets the token at `query` see the one at `key` (positions, int64): bool."""
+        return key <= query
+
+
+class SoftmaxAttention(Mixer):
+    """Multi-head attention without positions of its own."""
+
+    def __init__(self, d_model: int, num_heads: int, *, causal: bool = True) -> None:
+        super().__init__(d_model, num_heads, causal=causal)
+        self.qkv = nn.Linear(d_model, 3 * d_model)
+        self.out = nn.Linear(d_model, d_model)
+
+    def forward(self, hidden: Tensor, key_padding_mask: Tensor | None = None) -> Tensor:
+        """hidden: [batch, seq_len, d_model]; a row that sees no key gives the bias of the output."""
+        q, k, v = (self.split_heads(x) for x in self.qkv(hidden).chunk(3, dim=-1))
+        if key_padding_mask is None:
+            mixed = F.scaled_dot_product_attention(q, k, v, is_causal=self.causal)
+        else:
+            see = ~key_padding_mask[:, None, None]
+            if self.causal:
+                seq_len = hidden.shape[1]
+                see = see & torch.ones(seq_len, seq_len, dtype=torch.bool, device=hidden.device).tril()
+            mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=see)
+            mixed = mixed.masked_fill(~see.any(-1, keepdim=True), 0)
+        return self.out(merge_heads(mixed))  # type: ignore[no-any-return]
+
+    @torch.no_grad()
+    def statistics(self, hidden: Tensor) -> dict[str, float]:
+        """The mean entropy of the attention weights, in nats."""
+        q, k, _ = (self.split_heads(x).float() for x in self.qkv(hidden).chunk(3, dim=-1))
+        logits = q @ k.mT / q.shape[-1] ** 0.5
+        if self.causal:
+            future = torch.ones(logits.shape[-2:], dtype=torch.bool, device=logits.device).triu(1)
+            logits = logits.masked_fill(future, -torch.inf)
+        return {"entropy": float(torch.special.entr(logits.softmax(-1)).sum(-1).mean())}

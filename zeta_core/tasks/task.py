@@ -1,0 +1,100 @@
+"""What every task is: a configuration that builds data in three splits, each in parts of one kind of example."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from zeta_core.config import Config, identity
+
+Split = Literal["train", "validation", "test"]
+SPLITS: tuple[Split, ...] = ("train", "validation", "test")
+IGNORED = -100
+"""The label of a position that is not scored."""
+FINGERPRINT_EXAMPLES = 16
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Some examples of one part.
+
+    tokens: [batch, seq_len] int64. labels: [batch, seq_len] int64 with -100 where nothing is asked, or [batch]
+    classes. key_padding_mask: [batch, seq_len] bool, True = ignore; None if nothing is padded."""
+
+    tokens: Tensor
+    labels: Tensor
+    key_padding_mask: Tensor | None = None
+
+    def to(self, device: torch.device) -> Batch:
+        """The same on another device."""
+        mask = None if self.key_padding_mask is None else self.key_padding_mask.to(device)
+        return Batch(self.tokens.to(device), self.labels.to(device), mask)
+
+
+class Part(ABC):
+    """Examples of one kind in a split, scored as one slice; a batch never mixes parts."""
+
+    name: str
+    seq_len: int
+
+    @abstractmethod
+    def __len__(self) -> int:
+        """How many examples there are."""
+
+    @abstractmethod
+    def batch(self, indices: np.ndarray) -> Batch:
+        """The examples at these indices."""
+
+    def lookups(self) -> tuple[Tensor, Tensor] | None:
+        """Positions (of queries, of what each must find), int64, if the task is a matter of finding."""
+        return None
+
+
+@dataclass(frozen=True)
+class TaskData:
+    """A task's examples.
+
+    num_classes: None if tokens are labelled. metric: what is reported as the score, `accuracy` (a fraction,
+    higher is better) or `loss` (nats a token). fingerprint: of the parameters and the first examples."""
+
+    parts: Mapping[Split, tuple[Part, ...]]
+    vocab_size: int
+    max_len: int
+    num_classes: int | None
+    metric: Literal["accuracy", "loss"]
+    fingerprint: str
+
+
+class TaskConfigBase(Config):
+    """A task's parameters. Presets are layers of values for a whole run that suit the task, by name."""
+
+    presets: ClassVar[Mapping[str, Mapping[str, object]]]
+    default_preset: ClassVar[str] = "small"
+
+    @property
+    def longest(self) -> int:
+        """Tokens of the longest sequence."""
+        raise NotImplementedError
+
+    def build(self) -> TaskData:
+        """Make or load the examples."""
+        raise NotImplementedError
+
+
+def fingerprint(config: Config, parts: Mapping[Split, tuple[Part, ...]]) -> str:
+    """sha256 of a task's parameters and of the first 16 examples of every part, as 16 hexadecimal digits."""
+    digest = hashlib.sha256(json.dumps(identity(config), sort_keys=True).encode())
+    for split in SPLITS:
+        for part in parts[split]:
+            batch = part.batch(np.arange(min(FINGERPRINT_EXAMPLES, len(part))))
+            for tensor in (batch.tokens, batch.labels):
+                digest.update(tensor.to(torch.int64).numpy().astype("<i8").tobytes())
+    return digest.hexdigest()[:16]
