@@ -23,10 +23,14 @@ BROKEN_PIPE = 141  # what a shell reports for a program that SIGPIPE ended
 
 def add_commands() -> None:
     """Import the file of each command, which adds it to `app`; `zeta --help` lists them in this order."""
+    from . import train, list_command  # noqa: F401, I001
 
 
 def run() -> None:
     """The `zeta` script."""
+    # Threads that wait for work spin by default; beside another busy program that makes small models ten times
+    # slower. OpenMP reads this when torch is imported.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     sys.exit(main())
 
 

@@ -26,9 +26,7 @@ class Config(BaseModel):
     float. NaN and infinity are refused, and defaults are validated like given values. Sequences are tuples.
     """
 
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", strict=True, validate_default=True, allow_inf_nan=False
-    )
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, validate_default=True, allow_inf_nan=False)
 
     @model_validator(mode="before")
     @classmethod

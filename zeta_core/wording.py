@@ -29,9 +29,7 @@ def describe(value: object) -> str:
 
 def shorten(value: object, limit: int = 60) -> str:
     """A value as it would stand in a configuration, on one line, cut after `limit` characters."""
-    text = (
-        repr(value) if isinstance(value, str | float) else json.dumps(value, default=str, ensure_ascii=False)
-    )
+    text = repr(value) if isinstance(value, str | float) else json.dumps(value, default=str, ensure_ascii=False)
     return text if len(text) <= limit else text[: limit - 3] + "..."
 
 
@@ -76,8 +74,6 @@ def rule(error: str, context: Mapping[str, object], message: str) -> str:
     if error in ("int_from_float", "int_parsing_size"):
         return "must be a whole number" if error == "int_from_float" else "is too large a number"
     if error in _BOUNDS:
-        numbers = {
-            name: f"{bound:g}" if isinstance(bound, float) else bound for name, bound in context.items()
-        }
+        numbers = {name: f"{bound:g}" if isinstance(bound, float) else bound for name, bound in context.items()}
         return _BOUNDS[error].format_map(numbers)
     return message.replace("Input should", "must")

@@ -191,6 +191,10 @@ class MqarPart(Part):
         asked_at = torch.from_numpy(self.examples.asked_at.astype(np.int64))
         return asked_at.flatten(), (2 * torch.arange(self.num_pairs) + 1).expand_as(asked_at).flatten()
 
+    def guessing(self, reachable: float) -> float:
+        """An unseen answer is one of the example's values."""
+        return reachable + (1 - reachable) / self.num_pairs
+
 
 def draw(config: MqarConfig, split: Split, mix: MqarMix, start: int, stop: int) -> Examples:
     """Examples start..stop-1 of a part; each depends on the parameters, the split and its index alone.

@@ -57,6 +57,10 @@ class Part(ABC):
         """Positions (of queries, of what each must find), int64, if the task is a matter of finding."""
         return None
 
+    def guessing(self, reachable: float) -> float:
+        """The accuracy to expect if the share `reachable` is found and the rest guessed as well as can be."""
+        return reachable
+
 
 @dataclass(frozen=True)
 class TaskData:

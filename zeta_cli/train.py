@@ -1,0 +1,119 @@
+"""`zeta train`."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from typing import TYPE_CHECKING
+
+from . import options as o
+from .app import app
+from .console import Interrupted, console
+
+if TYPE_CHECKING:
+    from zeta_core.studies.train import TrainResult
+
+
+@app.command()
+def train(
+    task: o.Task = None,
+    dk: o.Dk = None,
+    k: o.TopK = None,
+    chunks: o.Chunks = None,
+    softmax: o.Softmax = None,
+    curves: o.Curves = None,
+    gamma: o.Gamma = None,
+    attention: o.Attention = None,
+    seq: o.Seq = None,
+    preset: o.Preset = None,
+    steps: o.Steps = None,
+    batch_size: o.BatchSize = None,
+    lr: o.Lr = None,
+    seed: o.Seed = None,
+    device: o.Device = None,
+    dtype: o.Dtype = None,
+    impl: o.Impl = None,
+    config: o.ConfigFile = None,
+    settings: o.Set = None,
+    out: o.Out = o.OUT,
+    wandb: o.Wandb = "auto",
+    resume: o.Resume = False,
+    force: o.Force = False,
+    dry_run: o.DryRun = False,
+) -> None:
+    """Train one model on TASK and print its test scores.
+
+    For example: zeta train mqar --dk 3"""
+    from zeta_core.config import to_yaml
+    from zeta_core.errors import ConfigError
+    from zeta_core.studies.train_run import make_run
+
+    from .progress import TrainProgress, quiet_imports, wandb_mode
+
+    if resume and force:
+        raise ConfigError("--resume and --force contradict each other; give one")
+    mode = wandb_mode(wandb)
+    run = make_run(
+        task,
+        config=config,
+        preset=preset,
+        settings=settings or (),
+        flags={
+            "--attention": ("attention.kind", attention),
+            "--dk": ("attention.d_k", dk),
+            "--k": ("attention.top_k", k),
+            "--chunks": ("attention.num_chunks", chunks),
+            "--softmax": ("attention.score", softmax),
+            "--curves": ("attention.curves", curves),
+            "--gamma": ("attention.gamma", o.gamma_value(gamma)),
+            "--seq": ("task.seq_len", seq),
+            "--steps": ("training.steps", steps),
+            "--batch-size": ("training.batch_size", batch_size),
+            "--lr": ("training.learning_rate", lr),
+            "--seed": ("seed", seed),
+            "--device": ("device", device),
+            "--dtype": ("dtype", dtype),
+            "--impl": ("impl", impl),
+        },
+    )
+    if dry_run:
+        print(to_yaml(run.model_dump(mode="json")), end="")
+        return
+    quiet_imports()
+    from zeta_core.studies.train import run_train
+
+    main_process = os.environ.get("RANK", "0") == "0"
+    try:
+        result = run_train(run, out=out, monitor=TrainProgress(main_process), resume=resume, force=force, wandb=mode)
+    except KeyboardInterrupt:
+        words = [word for word in sys.argv[1:] if word not in ("--resume", "--force")]
+        raise Interrupted(f"interrupted; go on with: zeta {shlex.join(words)} --resume") from None
+    if main_process:
+        show(result)
+
+
+def show(result: TrainResult) -> None:
+    """Print a run's test scores as a table."""
+    from rich.table import Table
+
+    if not result.fresh:
+        print(f"{result.run_id} is finished already; --force repeats it")
+    first = result.rows[0]
+    table = Table(title=f"{first['task']}, {first['attention']}: test scores at the best validation step")
+    names = ["slice", first["metric"]] + (["reachable"] if first["reachable"] else [])
+    for name in names:
+        table.add_column(name, justify="left" if name == "slice" else "right")
+    for row in result.rows:
+        cells = [row["slice"], f"{float(row['value']):.4f}"]
+        table.add_row(*cells, *([f"{float(row['reachable']):.3f}"] if "reachable" in names else []))
+    out = console()
+    out.print(table)
+    out.print(
+        f"best step {first['best_step']} of {first['steps']}, {float(first['wall_s']):.0f} s on {first['device']}, "
+        f"{first['dtype']}, {first['impl']}",
+        soft_wrap=True,
+    )
+    out.print(
+        f"rows in {result.folder.parent.parent / 'results' / 'train.csv'}, run in {result.folder}", soft_wrap=True
+    )

@@ -1,0 +1,233 @@
+"""What a run leaves behind: its identity, its folder, and rows in a CSV that survive kills and full disks."""
+
+from __future__ import annotations
+
+import csv
+import fcntl
+import hashlib
+import io
+import json
+import os
+import platform
+import subprocess
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, fields
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Literal
+
+from .errors import StorageError
+
+Status = Literal["ok", "failed", "oom", "timeout", "killed", "skipped"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """The columns that every study's rows have. Units end the names; accuracies are fractions 0..1."""
+
+    study: str
+    run_id: str
+    status: Status
+    task: str
+    data_fingerprint: str
+    seed: int
+    device: str
+    dtype: str
+    impl: str
+    python: str
+    torch: str
+    triton: str
+    commit: str
+    wall_s: float | None
+    peak_mib: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainRow(Row):
+    """One score of one trained model: results/train.csv."""
+
+    attention: str
+    d_model: int
+    num_layers: int
+    num_heads: int
+    short_conv: int
+    d_k: int | None
+    top_k: int | None
+    num_chunks: int | None
+    chunk_size: int | None
+    score: str | None
+    gamma: str | None
+    curves: int | None
+    history_mean: bool | None
+    local_window: int | None
+    projection: str | None
+    coordinates: str | None
+    selection: str | None
+    visibility: str | None
+    refine: int | None
+    seq_len: int
+    batch_size: int
+    learning_rate: float
+    steps: int
+    best_step: int | None
+    parameters: int | None
+    metric: str
+    slice: str
+    value: float | None
+    reachable: float | None
+
+
+@dataclass(frozen=True)
+class Versions:
+    """Of what a result depends on."""
+
+    python: str
+    torch: str
+    triton: str
+    commit: str
+
+
+@cache
+def versions() -> Versions:
+    """The versions here; an empty text where something is not installed or no git repository."""
+
+    def installed(package: str) -> str:
+        with suppress(PackageNotFoundError):
+            return version(package)
+        return ""
+
+    return Versions(platform.python_version(), installed("torch"), installed("triton"), _commit())
+
+
+def _commit() -> str:
+    """The commit of this program's own checkout, `+` behind it if files differ; empty outside one."""
+    here = Path(__file__).resolve().parent.parent
+    if not (here / ".git").exists():
+        return ""
+    try:
+        text = [
+            subprocess.run(["git", *words], cwd=here, capture_output=True, text=True, timeout=10, check=True).stdout
+            for words in (["rev-parse", "--short=12", "HEAD"], ["status", "--porcelain", "--untracked-files=no"])
+        ]
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return text[0].strip() + ("+" if text[1].strip() else "")
+
+
+def device_name(kind: str) -> str:
+    """The name of the GPU, or of the processor and the number of threads that torch uses on it."""
+    import torch
+
+    if kind == "cuda":
+        return torch.cuda.get_device_name()
+    model = platform.processor() or platform.machine()
+    with suppress(OSError):
+        names = [line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")]
+        model = names[0].partition(":")[2].strip() if names else model
+    return f"{model}, {torch.get_num_threads()} threads"
+
+
+def run_id(prefix: str, identity: dict[str, object], fingerprint: str) -> str:
+    """`prefix` and ten digits of a hash of the configuration's identity and the data's fingerprint."""
+    text = json.dumps([identity, fingerprint], sort_keys=True)
+    return f"{prefix}-{hashlib.sha256(text.encode()).hexdigest()[:10]}"
+
+
+def append_rows(path: Path, rows: Sequence[Row]) -> None:
+    """Add rows to a CSV, in place of earlier rows of the same run ids.
+
+    Under a lock and in whole lines. Columns are added to an older file that lacks some; a last line that a kill
+    cut short is dropped.
+    Raises: StorageError if the disk is full or the file cannot be written: it is then as it was."""
+    columns = [field.name for field in fields(rows[0])]
+    replaced = {row.run_id for row in rows}
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with _locked(path) as file:
+            size = os.fstat(file.fileno()).st_size
+            header, old = _read(file)
+            new = [{name: _cell(value) for name, value in asdict(row).items()} for row in rows]
+            kept = [line for line in old if line.get("run_id") not in replaced]
+            whole = size > 0 and _ends_with_newline(file, size)
+            if whole and header == columns and len(kept) == len(old):
+                _append(file, size, _text(columns, new, with_header=False))
+                return
+            columns = [*header, *(name for name in columns if name not in header)]
+            _replace(path, _text(columns, [*kept, *new], with_header=True))
+    except OSError as error:
+        raise StorageError(f"{path}: rows could not be written: {error.strerror or error}") from error
+
+
+def read_rows(path: Path) -> list[dict[str, str]]:
+    """The rows of a CSV as text; [] if it is not there. A last line cut short is left out."""
+    try:
+        with path.open("rb") as file:
+            return _read(file)[1]
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise StorageError(f"{path}: cannot be read: {error.strerror or error}") from error
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[io.BufferedRandom]:
+    """The file opened for reading and writing, locked against other processes."""
+    while True:
+        with open(os.open(path, os.O_RDWR | os.O_CREAT, 0o644), "r+b") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            # Another process may have put a new file in its place while this one waited.
+            if os.fstat(file.fileno()).st_ino == os.stat(path).st_ino:
+                yield file
+                return
+
+
+def _read(file: io.BufferedIOBase) -> tuple[list[str], list[dict[str, str]]]:
+    file.seek(0)
+    text = file.read().decode()
+    reader = csv.DictReader(io.StringIO(text[: text.rfind("\n") + 1]))
+    return list(reader.fieldnames or []), list(reader)
+
+
+def _ends_with_newline(file: io.BufferedIOBase, size: int) -> bool:
+    file.seek(size - 1)
+    return file.read(1) == b"\n"
+
+
+def _text(columns: Sequence[str], rows: Iterable[dict[str, str]], *, with_header: bool) -> bytes:
+    out = io.StringIO()
+    writer = csv.DictWriter(out, columns, restval="", lineterminator="\n")
+    if with_header:
+        writer.writeheader()
+    writer.writerows(rows)
+    return out.getvalue().encode()
+
+
+def _append(file: io.BufferedRandom, size: int, text: bytes) -> None:
+    try:
+        file.seek(size)
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    except OSError:
+        with suppress(OSError):
+            os.ftruncate(file.fileno(), size)
+        raise
+
+
+def _replace(path: Path, text: bytes) -> None:
+    partial = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with partial.open("wb") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(partial, path)
+    except OSError:
+        partial.unlink(missing_ok=True)
+        raise
+
+
+def _cell(value: object) -> str:
+    return "" if value is None else repr(value) if isinstance(value, float) else str(value)

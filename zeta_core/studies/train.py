@@ -1,0 +1,321 @@
+"""`zeta train`: one model trained and tested, with everything it leaves in OUT."""
+
+from __future__ import annotations
+
+import resource
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import torch
+from accelerate import Accelerator
+from accelerate.state import AcceleratorState
+from accelerate.utils import set_seed
+
+from zeta_core.config import identity, to_yaml
+from zeta_core.errors import ConfigError, RunFailed, StorageError
+from zeta_core.model import Network
+from zeta_core.records import Status, TrainRow, append_rows, device_name, read_rows, run_id, versions
+from zeta_core.run_folder import RunFolder, check_writable
+from zeta_core.tasks import Part, TaskData
+from zeta_core.tracking import Tracker, WandbMode, resolve_wandb
+from zeta_core.training import Fit, Monitor, fit
+from zeta_core.training.checkpoint import Checkpoints
+
+from .nearest import no_such_run
+from .train_run import TrainRun
+
+CSV = "train.csv"
+
+
+class TrainMonitor(Monitor, Protocol):
+    """What watches `run_train`."""
+
+    def start(self, run: TrainRun, run_id: str, parameters: int) -> None:
+        """Training is about to begin."""
+
+    def stop(self) -> None:
+        """Training has ended, well or not."""
+
+
+@dataclass(frozen=True)
+class TrainResult:
+    """What a run came to. fresh: whether it was trained just now; rows: its rows in results/train.csv."""
+
+    run_id: str
+    folder: Path
+    rows: list[dict[str, str]]
+    fresh: bool
+
+
+@dataclass(frozen=True)
+class Job:
+    """A resolved run with its data, and where its results go."""
+
+    run: TrainRun
+    data: TaskData
+    folder: RunFolder
+    table: Path
+
+    @property
+    def run_id(self) -> str:
+        """Names the run's folder and its rows."""
+        return self.folder.path.name
+
+    def rows_written(self) -> list[dict[str, str]]:
+        """The run's rows in the table."""
+        return [row for row in read_rows(self.table) if row.get("run_id") == self.run_id]
+
+
+def run_train(
+    run: TrainRun,
+    *,
+    out: Path,
+    monitor: TrainMonitor,
+    resume: bool = False,
+    force: bool = False,
+    wandb: WandbMode = "auto",
+) -> TrainResult:
+    """Train and test one model; its rows go to out/results/train.csv, the rest to out/runs/<id>/.
+
+    A finished run is not repeated unless force. resume: go on with an unfinished one.
+    Raises: ConfigError, DeviceError and other RequestErrors before anything is written; RunFailed once the run
+    has its row with the status `failed` or `oom`; StorageError."""
+    run = run.resolved()
+    wandb_mode, wandb_reason = resolve_wandb(wandb)
+    data = run.task.build()
+    job = Job(run, data, RunFolder(out / "runs" / identify(run, data)), out / "results" / CSV)
+    if resume and not job.folder.exists():
+        raise ConfigError(no_such_run(run, job.run_id, out / "runs"))
+    finished = job.folder.status() == "ok"
+    if finished and not force and (rows := job.rows_written()):
+        return TrainResult(job.run_id, job.folder.path, rows, fresh=False)
+    check_writable(out)
+    accelerator = start_accelerator(run)
+    checkpoints = Checkpoints(job.folder.path, accelerator, monitor.say)
+    if not (resume or force or finished) and checkpoints.complete():
+        raise ConfigError(
+            f"{job.folder.path} holds an unfinished run of this configuration; --resume goes on with it, --force "
+            "starts over"
+        )
+    accelerator.wait_for_everyone()
+    tracker = Tracker(wandb_mode if accelerator.is_main_process else "off", monitor.say)
+    monitor.say(f"W&B is {wandb_mode}: {wandb_reason}")
+    try:
+        if not accelerator.is_main_process:
+            return train_job(job, accelerator, checkpoints, monitor, tracker, keep=resume or (finished and not force))
+        with job.folder.locked():
+            return train_job(job, accelerator, checkpoints, monitor, tracker, keep=resume or (finished and not force))
+    finally:
+        monitor.stop()
+        # accelerate holds the precision for the whole process; the next run may want another.
+        AcceleratorState._reset_state()
+
+
+def identify(run: TrainRun, data: TaskData) -> str:
+    """The id of a resolved run: a hash of its configuration, of the kind of device alone, and of its data."""
+    parts = {**identity(run), "device": torch.device(run.device).type}
+    return run_id(f"{run.task.kind}-{run.attention.kind}", parts, data.fingerprint)
+
+
+def start_accelerator(run: TrainRun) -> Accelerator:
+    """accelerate for a resolved run: its device, precision and accumulation."""
+    if run.device.startswith("cuda:"):
+        torch.cuda.set_device(run.device)
+    return Accelerator(
+        cpu=run.device == "cpu",
+        mixed_precision="no" if run.dtype == "fp32" else run.dtype,
+        gradient_accumulation_steps=run.training.accumulate,
+    )
+
+
+def train_job(
+    job: Job,
+    accelerator: Accelerator,
+    checkpoints: Checkpoints,
+    monitor: TrainMonitor,
+    tracker: Tracker,
+    *,
+    keep: bool,
+) -> TrainResult:
+    """Train inside the run's lock. keep: go on from its checkpoints; else they are deleted first."""
+    run, folder, main = job.run, job.folder, accelerator.is_main_process
+    if main:
+        if not keep:
+            checkpoints.clear()
+            folder.cut_metrics(0)
+        folder.write("config.yaml", to_yaml(run.model_dump(mode="json")))
+        folder.set_status("running")
+    set_seed(run.seed)
+    network = run.model.build(
+        run.attention,
+        vocab_size=job.data.vocab_size,
+        max_len=job.data.max_len,
+        num_classes=job.data.num_classes,
+        impl=run.impl,
+    )
+    if line := unreachable_warning(run, job.data):
+        monitor.say(line)
+    monitor.start(run, job.run_id, network.num_parameters(embeddings=True))
+    tracker.start(job.run_id, run.model_dump(mode="json"), folder.path)
+    status: Status = "failed"
+    try:
+        done = fit(
+            network,
+            job.data,
+            run.training,
+            accelerator=accelerator,
+            checkpoints=checkpoints,
+            seed=run.seed,
+            resume=keep,
+            monitor=Recorder(monitor, folder if main else None, tracker),
+        )
+        status = "ok"
+        if main:
+            rows = make_rows(job, status, network, done)
+            append_rows(job.table, rows)
+            tracker.table("train", rows)
+            folder.set_status(status)
+    except (RunFailed, torch.OutOfMemoryError) as error:
+        status = "oom" if isinstance(error, torch.OutOfMemoryError) else "failed"
+        reason = str(error).splitlines()[0]
+        if main:
+            folder.log(f"{status}: {error}")
+            folder.set_status(status, reason)
+            append_rows(job.table, make_rows(job, status, network, None))
+        raise RunFailed(f"{job.run_id} {status}: {reason} (log: {folder.path / 'log.txt'})") from error
+    except StorageError as error:
+        if main:
+            with suppress(StorageError):
+                folder.set_status("failed", str(error))
+        raise
+    finally:
+        tracker.finish(failed=status != "ok")
+    return TrainResult(job.run_id, folder.path, job.rows_written() if main else [], fresh=True)
+
+
+class Recorder:
+    """Passes on what a training run says, and writes it to the run's folder and to W&B."""
+
+    def __init__(self, monitor: Monitor, folder: RunFolder | None, tracker: Tracker) -> None:
+        self.monitor, self.folder, self.tracker = monitor, folder, tracker
+
+    def say(self, text: str) -> None:
+        """Show and log a line."""
+        self.monitor.say(text)
+        if self.folder is not None:
+            self.folder.log(text)
+
+    def resumed(self, step: int) -> None:
+        """Training goes on at this step: later metrics are made again."""
+        if self.folder is not None:
+            self.folder.cut_metrics(step)
+        self.monitor.resumed(step)
+
+    def step(self, step: int, loss: float, score: float | None) -> None:
+        """Show how far it is."""
+        self.monitor.step(step, loss, score)
+
+    def validated(self, metrics: Mapping[str, float]) -> None:
+        """Record a row of metrics."""
+        if self.folder is not None:
+            self.folder.add_metrics(metrics)
+            self.folder.log(f"step {metrics['step']}: loss {metrics['loss']:.4f}, score {metrics['score']:.4f}")
+        self.tracker.log(metrics)
+        self.monitor.validated(metrics)
+
+
+def reachable(run: TrainRun, *parts: Part) -> float | None:
+    """The share of the parts' lookups whose answer the attention may see; None if there is none to find."""
+    seen: list[torch.Tensor] = []
+    for part in parts:
+        if (found := part.lookups()) is not None:
+            query, answer = found
+            everything = torch.ones_like(query, dtype=torch.bool)
+            encoder = run.model.form == "encoder"
+            seen.append(everything if encoder else run.attention.sees(query, answer, part.seq_len))
+    return float(torch.cat(seen).double().mean()) if seen else None
+
+
+def unreachable_warning(run: TrainRun, data: TaskData) -> str | None:
+    """A plain line to read before training if some answers cannot be seen."""
+    shares = [(share, part) for part in data.parts["test"] if (share := reachable(run, part)) is not None]
+    if not shares:
+        return None
+    share, part = min(shares, key=lambda item: item[0])
+    if share == 1:
+        return None
+    return (
+        f"warning: reachable is {share:.3f}: with these chunks {1 - share:.1%} of the queries ({part.name}) "
+        f"cannot see their answer, so expect an accuracy near {part.guessing(share):.2f}; more chunks or "
+        "--set attention.local_window=16 help"
+    )
+
+
+def make_rows(job: Job, status: Status, network: Network, done: Fit | None) -> list[TrainRow]:
+    """The rows of a run: one for all test examples, then one a slice; a single one without a value if it failed."""
+    run, data, found = job.run, job.data, versions()
+    attention = run.attention.model_dump()
+    cuda = run.device.startswith("cuda")
+    peak = torch.cuda.max_memory_allocated() / 2**20 if cuda else _resident_mib()
+    shares = {part.name: reachable(run, part) for part in data.parts["test"]}
+    shares["all"] = reachable(run, *data.parts["test"])
+    scores: list[tuple[str, float | None]] = [("all", None)]
+    if done is not None:
+        scores = [(score.name, getattr(score, data.metric)) for score in (done.test[-1], *done.test[:-1])]
+    return [
+        TrainRow(
+            study="train",
+            run_id=job.run_id,
+            status=status,
+            task=run.task.kind,
+            data_fingerprint=data.fingerprint,
+            seed=run.seed,
+            device=device_name("cuda" if cuda else run.device),
+            dtype=run.dtype,
+            impl=run.impl,
+            python=found.python,
+            torch=found.torch,
+            triton=found.triton,
+            commit=found.commit,
+            wall_s=None if done is None else round(done.progress.seconds, 2),
+            peak_mib=round(peak, 1),
+            attention=run.attention.kind,
+            d_model=run.model.d_model,
+            num_layers=run.model.num_layers,
+            num_heads=run.model.num_heads,
+            short_conv=run.model.short_conv,
+            d_k=attention.get("d_k"),
+            top_k=attention.get("top_k"),
+            num_chunks=attention.get("num_chunks"),
+            chunk_size=attention.get("chunk_size"),
+            score=attention.get("score"),
+            gamma=None if "gamma" not in attention else str(attention["gamma"]),
+            curves=attention.get("curves"),
+            history_mean=attention.get("history_mean"),
+            local_window=attention.get("local_window"),
+            projection=attention.get("projection"),
+            coordinates=attention.get("coordinates"),
+            selection=attention.get("selection"),
+            visibility=attention.get("visibility"),
+            refine=attention.get("refine"),
+            seq_len=run.task.longest,
+            batch_size=run.training.batch_size,
+            learning_rate=run.training.learning_rate,
+            steps=run.training.steps,
+            best_step=None if done is None else done.progress.best_step,
+            parameters=network.num_parameters(),
+            metric=data.metric,
+            slice=name,
+            value=value,
+            reachable=shares[name],
+        )
+        for name, value in scores
+    ]
+
+
+def _resident_mib() -> float:
+    """The most memory this process has held, in MiB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10

@@ -1,0 +1,135 @@
+"""The configuration of one training run, from the layers it is given in to what this machine makes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, Self
+
+import torch
+from pydantic import NonNegativeInt, model_validator
+
+from zeta_core.attention import AttentionConfig
+from zeta_core.config import Config, Layer, kinds, read_yaml
+from zeta_core.errors import ConfigError, DeviceError, OptionError
+from zeta_core.layers import build, defaults_layer, did_you_mean, flags_layer, merge, settings_layer
+from zeta_core.model import ModelConfig
+from zeta_core.ops.impl import Impl, resolve_impl
+from zeta_core.tasks import TaskConfig, TaskConfigBase
+from zeta_core.training import TrainingConfig
+
+Dtype = Literal["auto", "fp32", "bf16", "fp16"]
+EXCLUSIVE = (("attention.num_chunks", "attention.chunk_size"),)
+
+
+class TrainRun(Config):
+    """Everything that one training run depends on."""
+
+    kind: Literal["train"] = "train"
+    task: TaskConfig
+    attention: AttentionConfig
+    model: ModelConfig = ModelConfig()
+    training: TrainingConfig = TrainingConfig()
+    seed: NonNegativeInt = 0
+    device: str = "auto"
+    dtype: Dtype = "auto"
+    """The type computed in; parameters stay fp32. auto: bf16 on a GPU that has it, else fp32."""
+    impl: Impl = "auto"
+
+    @model_validator(mode="after")
+    def _parts_fit(self) -> Self:
+        if self.model.d_model % self.model.num_heads:
+            raise OptionError(
+                f"d_model={self.model.d_model} is not divisible by num_heads={self.model.num_heads}; change one"
+            )
+        chunks, seq_len = getattr(self.attention, "num_chunks", None), self.task.longest
+        if chunks is not None and chunks > seq_len:
+            raise OptionError(f"num_chunks={chunks} is more than the task's seq_len={seq_len}; use at most {seq_len}")
+        return self
+
+    def resolved(self) -> TrainRun:
+        """The same with each `auto` replaced by what it means here.
+
+        Raises: DeviceError if the device, the dtype or the implementation is not there."""
+        device = resolve_device(self.device)
+        impl = resolve_impl(self.impl, device)
+        changes = {"device": str(device), "dtype": resolve_dtype(self.dtype, device), "impl": impl}
+        return TrainRun.model_validate({**self.model_dump(), **changes})
+
+
+def resolve_device(name: str) -> torch.device:
+    """The device a name means; auto: a CUDA GPU if there is one, else the CPU. Raises: DeviceError."""
+    there = ["cpu"] + [f"cuda:{i}" for i in range(torch.cuda.device_count())]
+    if torch.backends.mps.is_available():
+        there.append("mps")
+    if name == "auto":
+        return torch.device("cuda" if len(there) > 1 and there[1] == "cuda:0" else "cpu")
+    if name == "cuda" and "cuda:0" in there:
+        return torch.device("cuda")
+    if name not in there:
+        raise DeviceError(f"device={name!r} is not there; this machine has {', '.join(there)}")
+    return torch.device(name)
+
+
+def resolve_dtype(dtype: Dtype, device: torch.device) -> Dtype:
+    """The dtype computed in on a device. Raises: DeviceError if it cannot."""
+    if dtype == "auto":
+        return "bf16" if device.type == "cuda" and torch.cuda.is_bf16_supported() else "fp32"
+    if dtype == "fp16" and device.type != "cuda":
+        raise DeviceError(f"dtype='fp16' needs a CUDA GPU, not device={str(device)!r}; use bf16 or fp32")
+    return dtype
+
+
+def make_run(
+    task: str | None = None,
+    *,
+    config: Path | None = None,
+    preset: str | None = None,
+    settings: Sequence[str] = (),
+    flags: Mapping[str, tuple[str, object]] | None = None,
+) -> TrainRun:
+    """A run from its layers: flags over settings over the file over the task's defaults.
+
+    task: a task's kind; may be left out with a file that names one. preset: which of the task's defaults.
+    settings: `a.b=VALUE` texts. flags: each flag with the dotted path it sets and its value.
+    Raises: ConfigError with a line for everything that is wrong."""
+    file = read_yaml(config) if config is not None else Layer()
+    named = _named_task(file)
+    known = kinds(TaskConfig)
+    if task is None and named is None:
+        hint = f"{config}: names no task; add `task: {{kind: mqar}}` or" if config else "no TASK given;"
+        raise ConfigError(f"{hint} name one of {', '.join(known)}")
+    if task is not None and task not in known:
+        raise ConfigError(f"TASK {task!r} is not one of {', '.join(known)}{did_you_mean(task, known)}")
+    if task is not None and named is not None and task != named:
+        raise ConfigError(
+            f"TASK {task!r} is not the one of {config}, {named!r}; leave TASK out or choose another file"
+        )
+    kind = task or str(named)
+    layers = [file, settings_layer(settings), flags_layer(flags or {})]
+    if kind in known:
+        layers.insert(0, _defaults(known[kind], kind, preset))
+    return build(TrainRun, merge(layers, EXCLUSIVE))
+
+
+def _named_task(file: Layer) -> str | None:
+    part = file.values.get("task")
+    kind = part.get("kind") if isinstance(part, dict) else None
+    return kind if isinstance(kind, str) else None
+
+
+def _defaults(config_type: type[Config], kind: str, preset: str | None) -> Layer:
+    assert issubclass(config_type, TaskConfigBase)
+    name = config_type.default_preset if preset is None else preset
+    if name not in config_type.presets:
+        options = list(config_type.presets)
+        raise ConfigError(
+            f"--preset: {name!r} is not one of {kind}'s presets {', '.join(options)}{did_you_mean(name, options)}"
+        )
+    values: dict[str, Any] = {part: dict(given) for part, given in _mappings(config_type.presets[name]).items()}
+    values["task"] = {"kind": kind, **values.get("task", {})}
+    return defaults_layer(values)
+
+
+def _mappings(preset: Mapping[str, object]) -> dict[str, Mapping[str, object]]:
+    return {name: part for name, part in preset.items() if isinstance(part, Mapping)}

@@ -1,0 +1,50 @@
+"""How a model is trained."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
+from torch import nn
+
+from zeta_core.config import NOT_IDENTITY, Config
+
+
+class TrainingConfig(Config):
+    """AdamW with linear warm-up and a cosine to zero."""
+
+    steps: PositiveInt = 1000
+    batch_size: PositiveInt = 64
+    """Examples an optimizer step, over all processes and accumulated parts."""
+    accumulate: PositiveInt = 1
+    """Parts that a batch is cut into, to save memory."""
+    learning_rate: PositiveFloat = 1e-3
+    warmup_steps: NonNegativeInt = 50
+    """Steps of linear warm-up; what goes beyond `steps` is cut."""
+    weight_decay: NonNegativeFloat = 0.1
+    """On matrices alone: not on norms, biases, embeddings, gamma."""
+    clip_norm: PositiveFloat = 1.0
+    eval_every: PositiveInt = 100
+    stop_at: float | None = None
+    """Stop early once the validation score is at least this (for a loss: at most)."""
+    checkpoint_seconds: PositiveFloat = Field(default=5.0, json_schema_extra=NOT_IDENTITY)
+
+    def rate(self, step: int) -> float:
+        """The learning rate of step 0, 1, ... as a share of `learning_rate`."""
+        warmup = min(self.warmup_steps, self.steps)
+        if step < warmup:
+            return (step + 1) / warmup
+        return 0.5 * (1 + math.cos(math.pi * (step - warmup) / max(1, self.steps - warmup)))
+
+    def optimizer(self, model: nn.Module) -> torch.optim.AdamW:
+        """AdamW over the model's trained parameters, weight decay on its matrices alone."""
+        tables = {id(m.weight) for m in model.modules() if isinstance(m, nn.Embedding)}
+        decayed: list[nn.Parameter] = []
+        others: list[nn.Parameter] = []
+        for parameter in model.parameters():
+            if parameter.requires_grad:
+                matrix = parameter.dim() >= 2 and id(parameter) not in tables
+                (decayed if matrix else others).append(parameter)
+        groups = [{"params": decayed, "weight_decay": self.weight_decay}, {"params": others, "weight_decay": 0.0}]
+        return torch.optim.AdamW(groups, lr=self.learning_rate, betas=(0.9, 0.95))

@@ -1,0 +1,60 @@
+"""Scores of a model on a split."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from accelerate import Accelerator
+from torch import Tensor, nn
+
+from zeta_core.tasks import Batch, Part
+from zeta_core.tasks.task import IGNORED
+
+EVAL_BATCH_TOKENS = 65_536
+
+
+@dataclass(frozen=True)
+class PartScore:
+    """Scores of one part: `accuracy` a fraction, `loss` in nats a label, over `count` labels."""
+
+    name: str
+    accuracy: float
+    loss: float
+    count: int
+
+
+def loss_and_hits(model: nn.Module, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
+    """The sum of the cross entropies in nats, how many labels were guessed right, and how many there are."""
+    if batch.labels.dim() == 2:
+        labelled = batch.labels != IGNORED
+        logits, labels = model(batch.tokens, labelled, batch.key_padding_mask), batch.labels[labelled]
+    else:
+        logits, labels = model(batch.tokens, None, batch.key_padding_mask), batch.labels
+    loss = F.cross_entropy(logits.float(), labels, reduction="sum")
+    return loss, (logits.argmax(-1) == labels).sum(), torch.tensor(labels.numel(), device=loss.device)
+
+
+@torch.no_grad()
+def evaluate(model: nn.Module, parts: Sequence[Part], accelerator: Accelerator) -> list[PartScore]:
+    """The scores of each part, and last those of all together under the name `all`; processes share the work."""
+    was_training = model.training
+    model.eval()
+    sums = torch.zeros(len(parts), 3, dtype=torch.float64, device="cpu")
+    for row, part in enumerate(parts):
+        size = max(1, EVAL_BATCH_TOKENS // part.seq_len)
+        mine = np.arange(accelerator.process_index, len(part), accelerator.num_processes)
+        for start in range(0, len(mine), size):
+            batch = part.batch(mine[start : start + size]).to(accelerator.device)
+            with accelerator.autocast():
+                found = loss_and_hits(model, batch)
+            sums[row] += torch.stack([value.double() for value in found]).cpu()
+    model.train(was_training)
+    if accelerator.num_processes > 1:
+        sums = accelerator.reduce(sums.to(accelerator.device), reduction="sum").cpu()
+    names = [part.name for part in parts]
+    rows = [*zip(names, sums.tolist(), strict=True), ("all", sums.sum(0).tolist())]
+    return [PartScore(name, hits / count, loss / count, int(count)) for name, (loss, hits, count) in rows]

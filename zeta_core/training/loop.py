@@ -1,0 +1,232 @@
+"""The training loop."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from accelerate import Accelerator
+
+from zeta_core.errors import NonFiniteError, OptionError, RunFailed
+from zeta_core.model import Network
+from zeta_core.tasks import TaskData
+
+from .batches import BatchOrder
+from .checkpoint import Checkpoints, Progress
+from .config import TrainingConfig
+from .evaluate import PartScore, evaluate, loss_and_hits
+
+READ_EVERY = 10
+"""On a GPU the loss is read back every so many steps; reading waits for the device."""
+STATISTICS_EXAMPLES = 8
+
+
+class Monitor(Protocol):
+    """What watches a training run."""
+
+    def say(self, text: str) -> None:
+        """A line worth reading."""
+
+    def resumed(self, step: int) -> None:
+        """Training goes on from a checkpoint, with so many steps done."""
+
+    def step(self, step: int, loss: float, score: float | None) -> None:
+        """So many steps are done; the last loss read, in nats, and the last validation score."""
+
+    def validated(self, metrics: Mapping[str, float]) -> None:
+        """A row of metrics at a validation."""
+
+
+@dataclass(frozen=True)
+class Fit:
+    """What came out: the progress at the end, and the scores on the test split at the best validation step."""
+
+    progress: Progress
+    test: list[PartScore]
+
+
+def fit(
+    network: Network,
+    data: TaskData,
+    config: TrainingConfig,
+    *,
+    accelerator: Accelerator,
+    checkpoints: Checkpoints,
+    seed: int,
+    resume: bool,
+    monitor: Monitor,
+) -> Fit:
+    """Train `network`, validate every so often, and test the weights with the best validation score.
+
+    resume: go on from the last whole checkpoint, if there is one; the parameters at the end are those of a run
+    that never stopped, bit by bit on a CPU at the same number of threads.
+    Raises: RunFailed naming the step if the loss or a gradient is not finite; OptionError if the batch cannot be
+    shared; StorageError."""
+    shares = accelerator.num_processes * config.accumulate
+    if config.batch_size % shares:
+        raise OptionError(
+            f"batch_size={config.batch_size} is not divisible by {accelerator.num_processes} processes times "
+            f"accumulate={config.accumulate}"
+        )
+    if short := [part for part in data.parts["train"] if len(part) < config.batch_size]:
+        raise OptionError(f"batch_size={config.batch_size} is more than the {len(short[0])} training examples")
+    optimizer = config.optimizer(network)
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, config.rate)
+    model, optimizer = accelerator.prepare(network, optimizer)
+    progress = Progress()
+    accelerator.register_for_checkpointing(schedule, progress)
+    higher_is_better = data.metric == "accuracy"
+    if resume and checkpoints.load_last():
+        monitor.say(f"resumed at step {progress.step} of {config.steps}")
+        monitor.resumed(progress.step)
+    elif resume:
+        monitor.say("no checkpoint yet: starting over")
+        monitor.resumed(0)
+    order = BatchOrder(data.parts["train"], config.batch_size, seed)
+    watch = Watch(accelerator, reads_every=READ_EVERY if accelerator.device.type == "cuda" else 1)
+    started, saved_at = time.perf_counter() - progress.seconds, time.perf_counter()
+    score: float | None = None if progress.best_step < 0 else progress.best_score
+    model.train()
+    while progress.step < config.steps and not progress.finished:
+        part, indices = order.at(progress.step)
+        share = len(indices) // shares
+        for place in range(config.accumulate):
+            first = (accelerator.process_index * config.accumulate + place) * share
+            batch = part.batch(indices[first : first + share]).to(accelerator.device)
+            with accelerator.accumulate(model), _failing_at(progress.step):
+                with accelerator.autocast():
+                    total, _, count = loss_and_hits(model, batch)
+                loss = total / count
+                accelerator.backward(loss)
+                if accelerator.sync_gradients:
+                    norm = accelerator.clip_grad_norm_(model.parameters(), config.clip_norm)
+                    watch.see(progress.step, loss, norm)
+                optimizer.step()
+                optimizer.zero_grad()
+        schedule.step()
+        progress.step += 1
+        validate = progress.step % config.eval_every == 0 or progress.step == config.steps
+        if watch.due(progress.step) or validate:
+            watch.check()
+        monitor.step(progress.step, watch.loss, score)
+        progress.seconds = time.perf_counter() - started
+        if validate:
+            metrics = _validate(
+                network,
+                model,
+                data,
+                accelerator,
+                watch,
+                config.learning_rate * config.rate(progress.step - 1),
+                progress,
+            )
+            score = metrics["score"]
+            better = score > progress.best_score if higher_is_better else score < progress.best_score
+            if better or progress.best_step < 0:
+                progress.best_score, progress.best_step = score, progress.step
+                checkpoints.save_best(network, progress.step, score)
+            if config.stop_at is not None:
+                progress.finished = score >= config.stop_at if higher_is_better else score <= config.stop_at
+            monitor.validated(metrics)
+        if _everyone(accelerator, validate or time.perf_counter() - saved_at > config.checkpoint_seconds):
+            watch.check()
+            progress.seconds = time.perf_counter() - started
+            checkpoints.save(progress.step)
+            saved_at = time.perf_counter()
+    progress.finished = True
+    accelerator.wait_for_everyone()
+    checkpoints.load_best(network)
+    return Fit(progress, evaluate(model, data.parts["test"], accelerator))
+
+
+def _validate(
+    network: Network,
+    model: torch.nn.Module,
+    data: TaskData,
+    accelerator: Accelerator,
+    watch: Watch,
+    learning_rate: float,
+    progress: Progress,
+) -> dict[str, float]:
+    """A row of metrics: step, loss, learning rate, gradient norm, validation scores, and each layer's statistics."""
+    scores = evaluate(model, data.parts["validation"], accelerator)
+    metrics: dict[str, float] = {
+        "step": progress.step,
+        "seconds": progress.seconds,
+        "loss": watch.loss,
+        "gradient_norm": watch.norm,
+        "learning_rate": learning_rate,
+        "score": getattr(scores[-1], data.metric),
+    }
+    for found in scores:
+        metrics[f"validation.{found.name}.accuracy"] = found.accuracy
+        metrics[f"validation.{found.name}.loss"] = found.loss
+    part = data.parts["validation"][-1]
+    few = part.batch(torch.arange(min(STATISTICS_EXAMPLES, len(part))).numpy()).to(accelerator.device)
+    network.eval()
+    metrics.update(network.statistics(few.tokens))
+    network.train()
+    return metrics
+
+
+class Watch:
+    """Keeps the losses and gradient norms on the device, and finds the first step at which one is not finite."""
+
+    def __init__(self, accelerator: Accelerator, *, reads_every: int) -> None:
+        self.reads_every = reads_every
+        # A loss scaler skips steps with infinite gradients by itself.
+        self.norms_must_be_finite = accelerator.scaler is None
+        self.pending: list[tuple[int, torch.Tensor, torch.Tensor]] = []
+        self.loss = self.norm = float("nan")
+
+    def see(self, step: int, loss: torch.Tensor, norm: torch.Tensor) -> None:
+        """Note what step number `step` gave."""
+        self.pending.append((step, loss.detach(), norm.detach()))
+
+    def due(self, step: int) -> bool:
+        """Whether it is time to look."""
+        return step % self.reads_every == 0
+
+    def check(self) -> None:
+        """Read what was noted. Raises: RunFailed at the first step that is not finite."""
+        if not self.pending:
+            return
+        values = torch.stack([torch.stack((loss.float(), norm.float())) for _, loss, norm in self.pending]).tolist()
+        for (step, _, _), (loss, norm) in zip(self.pending, values, strict=True):
+            self.loss, self.norm = loss, norm
+            if not _finite(self.loss):
+                raise RunFailed(f"the loss is {self.loss} at step {step + 1}; try a lower learning rate")
+            if self.norms_must_be_finite and not _finite(self.norm):
+                raise RunFailed(f"the gradient norm is {self.norm} at step {step + 1}; try a lower learning rate")
+        self.pending.clear()
+
+
+def _finite(value: float) -> bool:
+    return abs(value) < float("inf")
+
+
+class _failing_at:
+    """Turns the operator's refusal of NaN and infinity into the failure of a step."""
+
+    def __init__(self, step: int) -> None:
+        self.step = step
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, NonFiniteError):
+            raise RunFailed(f"a hidden state is not finite at step {self.step + 1} ({error})") from error
+
+
+def _everyone(accelerator: Accelerator, mine: bool) -> bool:
+    """The main process's answer, on every process: their clocks differ, and saving is done together."""
+    if accelerator.num_processes == 1:
+        return mine
+    from accelerate.utils import broadcast
+
+    answer = broadcast(torch.tensor(float(mine), device=accelerator.device), from_process=0)
+    return bool(answer.item())
