@@ -79,6 +79,30 @@ class TrainRow(Row):
     reachable: float | None
 
 
+@dataclass(frozen=True, kw_only=True)
+class BenchRow(Row):
+    """One timed provider: results/bench_operator.csv. Times are medians; peak_mib is above the inputs."""
+
+    provider: str
+    mode: Literal["forward", "forward_backward"]
+    seq_len: int
+    batch: int
+    heads: int
+    d_k: int
+    d_v: int
+    top_k: int | None
+    num_chunks: int | None
+    score: str | None
+    history_mean: bool | None
+    causal: bool
+    points: str
+    timing: Literal["eager", "graph"]
+    time_ms: float | None
+    time_ms_p20: float | None
+    time_ms_p80: float | None
+    repeats: int
+
+
 @dataclass(frozen=True)
 class Versions:
     """Of what a result depends on."""

@@ -64,7 +64,8 @@ class ZetaOptions(Config):
     @model_serializer(mode="wrap")
     def _without_the_unset(self, handler: SerializerFunctionWrapHandler) -> dict[str, object]:
         unset = "num_chunks" if self.num_chunks is None else "chunk_size"
-        return {name: value for name, value in handler(self).items() if name != unset}
+        values = {name: value for name, value in handler(self).items() if name != unset}
+        return {"kind": values.get("kind"), **values}
 
     def chunk_length(self, seq_len: int) -> int:
         """M, the tokens a chunk, at this length."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import resource
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -16,15 +15,15 @@ from accelerate.utils import set_seed
 
 from zeta_core.config import identity, to_yaml
 from zeta_core.errors import ConfigError, RunFailed, StorageError
-from zeta_core.model import Network
-from zeta_core.records import Status, TrainRow, append_rows, device_name, read_rows, run_id, versions
+from zeta_core.records import Status, append_rows, read_rows, run_id
 from zeta_core.run_folder import RunFolder, check_writable
-from zeta_core.tasks import Part, TaskData
+from zeta_core.tasks import TaskData
 from zeta_core.tracking import Tracker, WandbMode, resolve_wandb
-from zeta_core.training import Fit, Monitor, fit
+from zeta_core.training import Monitor, fit
 from zeta_core.training.checkpoint import Checkpoints
 
 from .nearest import no_such_run
+from .train_rows import make_rows, unreachable_warning
 from .train_run import TrainRun
 
 CSV = "train.csv"
@@ -174,7 +173,7 @@ def train_job(
         )
         status = "ok"
         if main:
-            rows = make_rows(job, status, network, done)
+            rows = make_rows(run, job.data, job.run_id, status, network, done)
             append_rows(job.table, rows)
             tracker.table("train", rows)
             folder.set_status(status)
@@ -184,7 +183,7 @@ def train_job(
         if main:
             folder.log(f"{status}: {error}")
             folder.set_status(status, reason)
-            append_rows(job.table, make_rows(job, status, network, None))
+            append_rows(job.table, make_rows(run, job.data, job.run_id, status, network, None))
         raise RunFailed(f"{job.run_id} {status}: {reason} (log: {folder.path / 'log.txt'})") from error
     except StorageError as error:
         if main:
@@ -225,97 +224,3 @@ class Recorder:
             self.folder.log(f"step {metrics['step']}: loss {metrics['loss']:.4f}, score {metrics['score']:.4f}")
         self.tracker.log(metrics)
         self.monitor.validated(metrics)
-
-
-def reachable(run: TrainRun, *parts: Part) -> float | None:
-    """The share of the parts' lookups whose answer the attention may see; None if there is none to find."""
-    seen: list[torch.Tensor] = []
-    for part in parts:
-        if (found := part.lookups()) is not None:
-            query, answer = found
-            everything = torch.ones_like(query, dtype=torch.bool)
-            encoder = run.model.form == "encoder"
-            seen.append(everything if encoder else run.attention.sees(query, answer, part.seq_len))
-    return float(torch.cat(seen).double().mean()) if seen else None
-
-
-def unreachable_warning(run: TrainRun, data: TaskData) -> str | None:
-    """A plain line to read before training if some answers cannot be seen."""
-    shares = [(share, part) for part in data.parts["test"] if (share := reachable(run, part)) is not None]
-    if not shares:
-        return None
-    share, part = min(shares, key=lambda item: item[0])
-    if share == 1:
-        return None
-    return (
-        f"warning: reachable is {share:.3f}: with these chunks {1 - share:.1%} of the queries ({part.name}) "
-        f"cannot see their answer, so expect an accuracy near {part.guessing(share):.2f}; more chunks or "
-        "--set attention.local_window=16 help"
-    )
-
-
-def make_rows(job: Job, status: Status, network: Network, done: Fit | None) -> list[TrainRow]:
-    """The rows of a run: one for all test examples, then one a slice; a single one without a value if it failed."""
-    run, data, found = job.run, job.data, versions()
-    attention = run.attention.model_dump()
-    cuda = run.device.startswith("cuda")
-    peak = torch.cuda.max_memory_allocated() / 2**20 if cuda else _resident_mib()
-    shares = {part.name: reachable(run, part) for part in data.parts["test"]}
-    shares["all"] = reachable(run, *data.parts["test"])
-    scores: list[tuple[str, float | None]] = [("all", None)]
-    if done is not None:
-        scores = [(score.name, getattr(score, data.metric)) for score in (done.test[-1], *done.test[:-1])]
-    return [
-        TrainRow(
-            study="train",
-            run_id=job.run_id,
-            status=status,
-            task=run.task.kind,
-            data_fingerprint=data.fingerprint,
-            seed=run.seed,
-            device=device_name("cuda" if cuda else run.device),
-            dtype=run.dtype,
-            impl=run.impl,
-            python=found.python,
-            torch=found.torch,
-            triton=found.triton,
-            commit=found.commit,
-            wall_s=None if done is None else round(done.progress.seconds, 2),
-            peak_mib=round(peak, 1),
-            attention=run.attention.kind,
-            d_model=run.model.d_model,
-            num_layers=run.model.num_layers,
-            num_heads=run.model.num_heads,
-            short_conv=run.model.short_conv,
-            d_k=attention.get("d_k"),
-            top_k=attention.get("top_k"),
-            num_chunks=attention.get("num_chunks"),
-            chunk_size=attention.get("chunk_size"),
-            score=attention.get("score"),
-            gamma=None if "gamma" not in attention else str(attention["gamma"]),
-            curves=attention.get("curves"),
-            history_mean=attention.get("history_mean"),
-            local_window=attention.get("local_window"),
-            projection=attention.get("projection"),
-            coordinates=attention.get("coordinates"),
-            selection=attention.get("selection"),
-            visibility=attention.get("visibility"),
-            refine=attention.get("refine"),
-            seq_len=run.task.longest,
-            batch_size=run.training.batch_size,
-            learning_rate=run.training.learning_rate,
-            steps=run.training.steps,
-            best_step=None if done is None else done.progress.best_step,
-            parameters=network.num_parameters(),
-            metric=data.metric,
-            slice=name,
-            value=value,
-            reachable=shares[name],
-        )
-        for name, value in scores
-    ]
-
-
-def _resident_mib() -> float:
-    """The most memory this process has held, in MiB."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10

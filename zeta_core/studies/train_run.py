@@ -106,9 +106,12 @@ def make_run(
             f"TASK {task!r} is not the one of {config}, {named!r}; leave TASK out or choose another file"
         )
     kind = task or str(named)
-    layers = [file, settings_layer(settings), flags_layer(flags or {})]
-    if kind in known:
-        layers.insert(0, _defaults(known[kind], kind, preset))
+    if kind not in known:
+        where = file.origins.get(("task", "kind"), str(config))
+        raise ConfigError(
+            f"{where}: task.kind={kind!r}: must be one of {', '.join(known)}{did_you_mean(kind, known)}"
+        )
+    layers = [_defaults(known[kind], kind, preset), file, settings_layer(settings), flags_layer(flags or {})]
     return build(TrainRun, merge(layers, EXCLUSIVE))
 
 

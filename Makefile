@@ -1,0 +1,38 @@
+SHELL := /bin/bash
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+OUT ?= out
+
+.PHONY: help demo setup lint types test bench-operator clean
+
+help: ## list these targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1\t/' | expand -t 18
+
+demo: setup ## set up, train MQAR with 3-dimensional keys, show the table (about a minute and a half on two cores)
+	$(BIN)/zeta train mqar --dk 3 --out $(OUT)
+
+setup: $(READY) ## make .venv with everything in it
+
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed, not " + sys.version.split()[0])'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	touch $@
+
+lint: setup ## ruff: rules and format
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: setup ## mypy, strict outside kernel files
+	$(BIN)/mypy
+
+test: setup ## all tests that need no GPU
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2
+
+bench-operator: setup ## time the operator on this machine; rows in results/bench_operator.csv
+	$(BIN)/python -m zeta_core.studies.bench_operator --out .
+
+clean: ## delete .venv and caches; results and runs stay
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis *.egg-info
