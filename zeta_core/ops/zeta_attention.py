@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import get_args
 
 import torch
@@ -16,6 +15,9 @@ from .windows import chunk_length, plan_windows
 from .windows.api import WindowPlan, divisibility
 from .zorder import curve_orders, grid_cells, zorder_codes
 from .zorder.api import MAX_D_K
+
+GAMMAS = (1e-18, 1e18)
+"""Where a float gamma must lie: its square fits float32."""
 
 
 def zeta_attention(
@@ -44,7 +46,7 @@ def zeta_attention(
     q, k: [batch, heads, seq_len, d_K], d_K 1 to 128, coordinates in [0, 1] that serve both distance and code.
     v: [batch, heads, seq_len, d_V]. Any float dtype; out has v's. Gradients for q, k, v and gamma, never
     through the selection of keys.
-    gamma: float > 0, or a tensor, 0-d or [heads].
+    gamma: float in 1e-18..1e18, or a tensor, 0-d or [heads].
     num_chunks, chunk_size: a query sees the keys of earlier chunks of M tokens; M = chunk_size if given, else
         ceil(seq_len / num_chunks). Only with a fixed chunk_size is a prefix of the output the output of the
         prefix.
@@ -65,6 +67,9 @@ def zeta_attention(
     check_tensors(q, k, v, gamma, key_padding_mask)
     if (code_q is None) != (code_k is None):
         raise OptionError("code_q and code_k go together: give both or neither")
+    for name, tensor in (("code_q", code_q), ("code_k", code_k)):
+        if tensor is not None and (tensor.dim() != 4 or tensor.shape[:3] != q.shape[:3]):
+            raise ShapeError(f"{name} has shape {list(tensor.shape)}; expected {[*q.shape[:3], 'd']}")
     if score not in SCORES:
         raise OptionError(f"score={score!r} is not one of {', '.join(SCORES)}")
     if local_window < 0:
@@ -120,6 +125,7 @@ def zeta_plan(
     check_options(top_k=top_k, curves=curves, refine=refine, num_chunks=num_chunks, chunk_size=chunk_size, impl=impl)
     if code_q.shape != code_k.shape:
         raise ShapeError(f"coordinates for codes differ in shape: {list(code_q.shape)} and {list(code_k.shape)}")
+    check_mask(key_padding_mask, code_q)
     orders = curve_orders(curves, code_q.shape[-1])
     q_codes, k_codes = (
         torch.stack([zorder_codes(side[..., list(order)], impl=impl) for order in orders])
@@ -176,15 +182,21 @@ def check_tensors(q: Tensor, k: Tensor, v: Tensor, gamma: float | Tensor, key_pa
     if isinstance(gamma, Tensor):
         if gamma.dim() > 1 or (gamma.dim() == 1 and gamma.shape[0] != q.shape[1]):
             raise ShapeError(f"gamma has shape {list(gamma.shape)}; expected a 0-d tensor or [{q.shape[1]}] (heads)")
-    elif not (gamma > 0 and math.isfinite(gamma)):
-        raise OptionError(f"gamma={gamma} must be a finite number above 0")
-    if key_padding_mask is not None:
-        if key_padding_mask.dtype != torch.bool:
-            raise ShapeError(f"key_padding_mask has dtype {key_padding_mask.dtype}; expected bool, True = ignore")
-        if key_padding_mask.shape != (q.shape[0], q.shape[2]):
-            raise ShapeError(
-                f"key_padding_mask has shape {list(key_padding_mask.shape)}; expected {[q.shape[0], q.shape[2]]}"
-            )
+    elif not GAMMAS[0] <= gamma <= GAMMAS[1]:
+        raise OptionError(f"gamma={gamma} is outside {GAMMAS[0]:g}..{GAMMAS[1]:g}")
+    check_mask(key_padding_mask, q)
+
+
+def check_mask(key_padding_mask: Tensor | None, q: Tensor) -> None:
+    """Raises ShapeError unless the mask fits q [batch, heads, seq_len, dim]."""
+    if key_padding_mask is None:
+        return
+    if key_padding_mask.dtype != torch.bool:
+        raise ShapeError(f"key_padding_mask has dtype {key_padding_mask.dtype}; expected bool, True = ignore")
+    if key_padding_mask.shape != (q.shape[0], q.shape[2]):
+        raise ShapeError(
+            f"key_padding_mask has shape {list(key_padding_mask.shape)}; expected {[q.shape[0], q.shape[2]]}"
+        )
 
 
 def check_finite(**tensors: Tensor) -> None:

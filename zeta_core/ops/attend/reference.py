@@ -64,6 +64,7 @@ def attend(
     """As in api.attend, with the window given as ids [batch, heads, seq_len, top_k] int64 (-1: empty)."""
     batch, heads, seq_len, d_k = q.shape
     rows = batch * heads
+    local_window = min(local_window, seq_len)
     if v.numel() == 0:
         return v * 0
     dtype = torch.promote_types(torch.promote_types(q.dtype, v.dtype), torch.float32)
@@ -167,8 +168,8 @@ def in_blocks(x: Tensor) -> Tensor:
 
 def sums_before(x: Tensor) -> Tensor:
     """The sum of x [rows, seq_len, dim] before each block of 64 tokens: [rows, blocks, dim]."""
-    sums = in_blocks(x).sum(2)
-    return sums.cumsum(1) - sums
+    # Shifted: the running sum minus the block's own would be rounded by the block's later tokens.
+    return F.pad(in_blocks(x).sum(2).cumsum(1)[:, :-1], (0, 0, 1, 0))
 
 
 def prefix_sums(x: Tensor, before: Tensor) -> Tensor:

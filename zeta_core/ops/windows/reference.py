@@ -54,6 +54,7 @@ def plan(
         assert q_cells is not None and k_cells is not None
         cells = (q_cells.reshape(rows, seq_len, -1), k_cells.reshape(rows, seq_len, -1))
     share = top_k // curves
+    width = min(share * refine, max(share, seq_len))
     for curve in range(curves):
         code_q, code_k = single_word(q_codes[curve].flatten(0, 1), k_codes[curve].flatten(0, 1))
         if padded is not None:
@@ -61,9 +62,9 @@ def plan(
         part = ids[..., curve * share : (curve + 1) * share]
         for first, last, order, sorted_codes in visible_lists(code_k, chunk_size):
             num_keys = None if padded is None else (~padded[:, : order.shape[1]]).sum(-1)
-            for a, b in query_blocks(first, last, 8 * rows * share * refine * (4 + (0 if cells is None else 3))):
+            for a, b in query_blocks(first, last, 8 * rows * width * (4 + (0 if cells is None else 3))):
                 block = slice(a, b)
-                found = window(code_q[:, block], order, sorted_codes, num_keys, width=share * refine)
+                found = window(code_q[:, block], order, sorted_codes, num_keys, width=width)
                 if cells is not None:
                     found = nearest_in_window(cells[0][:, block], cells[1], found, share)
                 part[:, block] = found
