@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib.util
+import logging
 import os
+from functools import cache
 from typing import Literal
 
 import torch
@@ -13,19 +15,15 @@ from zeta_core.errors import DeviceError
 Impl = Literal["auto", "reference", "triton"]
 ResolvedImpl = Literal["reference", "triton"]
 
-KERNELS_READY = False
-"""The operator has a reference implementation alone so far."""
-
-
 def missing_for_kernels(device: torch.device) -> str | None:
     """What keeps the Triton kernels from running on `device`; None if nothing does."""
-    if not KERNELS_READY:
-        return "this version has no Triton kernels"
-    if importlib.util.find_spec("triton") is None:
-        return "the package triton is not installed"
     if device.type != "cuda" and os.environ.get("TRITON_INTERPRET") != "1":
         return f"device {device.type} is no CUDA GPU"
-    return None
+    try:
+        found = importlib.util.find_spec("triton") is not None
+    except ImportError:
+        found = False
+    return None if found else "the package triton is not installed"
 
 
 def resolve_impl(impl: Impl, device: torch.device) -> ResolvedImpl:
@@ -41,3 +39,9 @@ def resolve_impl(impl: Impl, device: torch.device) -> ResolvedImpl:
     if impl == "triton":
         raise DeviceError(f"impl='triton' cannot run here: {missing}; use impl='auto' or 'reference'")
     return "reference"
+
+
+@cache
+def note_fallback(reason: str) -> None:
+    """Log, once for each reason, that `auto` took the reference on a GPU."""
+    logging.getLogger("zeta").warning("impl='auto' takes the reference implementation here: %s", reason)

@@ -10,11 +10,12 @@ from torch import Tensor
 from zeta_core.errors import NonFiniteError, OptionError, ShapeError
 
 from .attend import SCORES, Score, attend
-from .impl import Impl
+from .attend.api import unfused
+from .impl import Impl, note_fallback, resolve_impl
 from .windows import chunk_length, plan_windows
 from .windows.api import WindowPlan, divisibility
 from .zorder import curve_orders, grid_cells, zorder_codes
-from .zorder.api import MAX_D_K
+from .zorder.api import MAX_D_K, NUM_BITS, check_coords
 
 GAMMAS = (1e-18, 1e18)
 """Where a float gamma must lie: its square fits float32."""
@@ -61,6 +62,8 @@ def zeta_attention(
     impl: "auto", "reference" or "triton". On a CPU NaN or infinity in q, k or v is an error; on a GPU only
         with check_inputs=True, since looking costs a synchronisation.
 
+    The kernels do not take float64, d_V above 256, or a head of 2^31 numbers: "auto" then takes the reference
+    and logs one line, "triton" is an error.
     Not supported: grouped-query heads, q and k of different lengths, attention dropout, returned weights
     (which keys a query sees: `zeta_plan(...).indices()`).
     Raises: ShapeError, OptionError, NonFiniteError, DeviceError. Source: ZETA (ICLR 2025), its method."""
@@ -76,7 +79,12 @@ def zeta_attention(
         raise OptionError(f"local_window={local_window} must be at least 0 (0: none)")
     if check_inputs or (q.device.type == "cpu" and not torch.compiler.is_compiling()):
         check_finite(q=q, k=k, v=v)
-    plan = zeta_plan(
+    check_impl(impl)
+    impl = implementation(impl, q, k, v)
+    gradients = torch.is_grad_enabled() and any(
+        t.requires_grad for t in (q, k, v, gamma) if isinstance(t, Tensor)
+    )
+    plan = plan_points(
         q if code_q is None else code_q,
         k if code_k is None else code_k,
         num_chunks=num_chunks,
@@ -87,6 +95,7 @@ def zeta_attention(
         refine=refine,
         key_padding_mask=key_padding_mask,
         impl=impl,
+        gradients=gradients,
     )
     with torch.autocast(q.device.type, enabled=False):
         return attend(
@@ -102,6 +111,21 @@ def zeta_attention(
             key_padding_mask=key_padding_mask,
             impl=impl,
         )
+
+
+def implementation(impl: Impl, q: Tensor, k: Tensor, v: Tensor) -> Impl:
+    """What `impl` means for these tensors: "reference" or "triton".
+
+    Raises: OptionError if `triton` was asked for tensors that the kernels do not take."""
+    resolved = resolve_impl(impl, q.device)
+    reason = unfused(q, k, v) if resolved == "triton" else None
+    if reason is None:
+        return resolved
+    if impl == "triton":
+        raise OptionError(f"impl='triton' does not take this: {reason}; use impl='auto' or 'reference'")
+    if not torch.compiler.is_compiling():
+        note_fallback(reason)
+    return "reference"
 
 
 @torch.no_grad()
@@ -122,11 +146,48 @@ def zeta_plan(
 
     code_q, code_k: [batch, heads, seq_len, d] coordinates in [0, 1]. Options as in zeta_attention.
     Raises: ShapeError, OptionError, DeviceError."""
+    return plan_points(
+        code_q,
+        code_k,
+        num_chunks=num_chunks,
+        chunk_size=chunk_size,
+        top_k=top_k,
+        curves=curves,
+        causal=causal,
+        refine=refine,
+        key_padding_mask=key_padding_mask,
+        impl=impl,
+        gradients=True,
+    )
+
+
+@torch.no_grad()
+def plan_points(
+    code_q: Tensor,
+    code_k: Tensor,
+    *,
+    num_chunks: int,
+    chunk_size: int | None,
+    top_k: int,
+    curves: int,
+    causal: bool,
+    refine: int,
+    key_padding_mask: Tensor | None,
+    impl: Impl,
+    gradients: bool,
+) -> WindowPlan:
+    """zeta_plan; gradients: whether a backward pass will use the plan (it then holds more)."""
     check_options(top_k=top_k, curves=curves, refine=refine, num_chunks=num_chunks, chunk_size=chunk_size, impl=impl)
     if code_q.shape != code_k.shape:
         raise ShapeError(f"coordinates for codes differ in shape: {list(code_q.shape)} and {list(code_k.shape)}")
     check_mask(key_padding_mask, code_q)
     orders = curve_orders(curves, code_q.shape[-1])
+    length = chunk_length(code_q.shape[-2], num_chunks=num_chunks, chunk_size=chunk_size)
+    if resolve_impl(impl, code_q.device) == "triton" and code_q.numel():
+        check_coords(code_q, NUM_BITS)
+        return plan_by_kernels(
+            code_q, code_k, key_padding_mask, length if causal else None, top_k, curves, refine, gradients
+        )
     q_codes, k_codes = (
         torch.stack([zorder_codes(side[..., list(order)], impl=impl) for order in orders])
         for side in (code_q, code_k)
@@ -135,13 +196,38 @@ def zeta_plan(
         q_codes,
         k_codes,
         top_k=top_k,
-        chunk_size=chunk_length(code_q.shape[-2], num_chunks=num_chunks, chunk_size=chunk_size),
+        chunk_size=length,
         causal=causal,
         refine=refine,
         q_cells=grid_cells(code_q) if refine > 1 else None,
         k_cells=grid_cells(code_k) if refine > 1 else None,
         key_padding_mask=key_padding_mask,
         impl=impl,
+    )
+
+
+def plan_by_kernels(
+    code_q: Tensor,
+    code_k: Tensor,
+    key_padding_mask: Tensor | None,
+    chunk: int | None,
+    top_k: int,
+    curves: int,
+    refine: int,
+    gradients: bool,
+) -> WindowPlan:
+    """A plan straight from coordinates: codes never take the form that plan_windows reads."""
+    from . import kernel_ops
+
+    return kernel_ops.make_plan(
+        code_q.detach(),
+        code_k.detach(),
+        key_padding_mask,
+        chunk=chunk,
+        top_k=top_k,
+        curves=curves,
+        refine=refine,
+        gradients=gradients,
     )
 
 
@@ -155,6 +241,11 @@ def check_options(
     for name, value in sizes.items():
         if value < 1:
             raise OptionError(f"{name}={value} must be at least 1")
+    check_impl(impl)
+
+
+def check_impl(impl: Impl) -> None:
+    """Raises OptionError if impl is unknown."""
     if impl not in get_args(Impl):
         raise OptionError(f"impl={impl!r} is not one of {', '.join(get_args(Impl))}")
 

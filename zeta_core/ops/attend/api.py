@@ -5,12 +5,16 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from zeta_core.errors import ShapeError
+from zeta_core.errors import OptionError, ShapeError
 
 from ..impl import Impl, resolve_impl
 from ..windows.api import WindowPlan
+from ..windows.reference import ReferencePlan
 from . import reference
-from .scores import Score
+from .scores import SCORES, Score
+
+MAX_D_V = 256
+"""Wider values than this go to the reference."""
 
 
 def attend(
@@ -38,7 +42,14 @@ def attend(
     Returns: like v. Raises: ShapeError. Source: ZETA, Adaptive Cauchy-Softmax and history mean."""
     if q.shape != k.shape or q.shape[:-1] != v.shape[:-1]:
         raise ShapeError(f"q {list(q.shape)}, k {list(k.shape)} and v {list(v.shape)} do not fit each other")
-    resolve_impl(impl, q.device)
+    if v.numel() == 0:
+        return v * 0
+    if resolve_impl(impl, q.device) == "triton" and not isinstance(plan, ReferencePlan):
+        return attend_by_kernels(
+            q, k, v, plan, gamma_like(gamma, q), score, history_mean, local_window, causal, key_padding_mask
+        )
+    if impl == "triton":
+        raise OptionError("impl='triton' needs a plan that the kernels made: call zeta_plan with impl='triton'")
     return reference.attend(
         q,
         k,
@@ -53,7 +64,40 @@ def attend(
     )
 
 
+def attend_by_kernels(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    plan: WindowPlan,
+    gamma: Tensor,
+    score: Score,
+    history_mean: bool,
+    local_window: int,
+    causal: bool,
+    key_padding_mask: Tensor | None,
+) -> Tensor:
+    """`attend` by the Triton kernels, for a plan that they made."""
+    from .. import kernel_ops
+
+    return kernel_ops.attend_plan(
+        q, k, v, plan, gamma, SCORES.index(score), history_mean, local_window, causal, key_padding_mask
+    )
+
+
+def unfused(q: Tensor, k: Tensor, v: Tensor) -> str | None:
+    """Why the kernels cannot take these tensors; None if they can."""
+    if torch.float64 in (q.dtype, k.dtype, v.dtype):
+        return "float64 inputs; the kernels compute in float32"
+    if v.shape[-1] > MAX_D_V:
+        return f"d_V={v.shape[-1]} is above {MAX_D_V}"
+    if v.shape[-2] * max(v.shape[-1], q.shape[-1]) >= 2**31:
+        return "one head has 2^31 numbers or more"
+    return None
+
+
 def gamma_like(gamma: float | Tensor, q: Tensor) -> Tensor:
     """gamma as a [heads] tensor in the dtype that the operator computes in (float32 at least)."""
     dtype = torch.promote_types(q.dtype, torch.float32)
-    return torch.as_tensor(gamma, dtype=dtype, device=q.device).expand(q.shape[1])
+    if not isinstance(gamma, Tensor):
+        return torch.full((q.shape[1],), gamma, dtype=dtype, device=q.device)
+    return gamma.to(dtype=dtype, device=q.device).expand(q.shape[1])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
+import torch
 from torch import Tensor
 
 from zeta_core.errors import OptionError, ShapeError
@@ -59,7 +60,21 @@ def plan_windows(
         raise OptionError(f"refine={refine} and chunk_size={chunk_size} must be at least 1")
     if refine > 1 and (q_cells is None or k_cells is None):
         raise OptionError(f"refine={refine} needs q_cells and k_cells")
-    resolve_impl(impl, q_codes.device)
+    if resolve_impl(impl, q_codes.device) == "triton" and q_codes.numel():
+        from .kernel_plan import plan_words
+
+        cells = None
+        if refine > 1 and q_cells is not None and k_cells is not None:
+            cells = torch.stack((q_cells, k_cells)).flatten(1, 2).to(torch.int16)
+        return plan_words(
+            q_codes,
+            k_codes,
+            key_padding_mask,
+            cells,
+            chunk=chunk_size if causal else None,
+            top_k=top_k,
+            refine=refine,
+        )
     return reference.plan(
         q_codes,
         k_codes,

@@ -32,7 +32,10 @@ def zorder_codes(coords: Tensor, *, num_bits: int = NUM_BITS, impl: Impl = "auto
     while num_bits * d_K <= 62, else several that compare lexicographically (never fewer bits).
     Raises: ShapeError, OptionError. Source: ZETA, section on Z-order curves (num_bits = 12)."""
     check_coords(coords, num_bits)
-    resolve_impl(impl, coords.device)
+    if resolve_impl(impl, coords.device) == "triton" and num_bits == NUM_BITS:
+        from .kernel import forward
+
+        return forward(coords)
     return reference.forward(grid_cells(coords, num_bits=num_bits), num_bits)
 
 

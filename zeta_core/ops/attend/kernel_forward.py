@@ -1,0 +1,145 @@
+"""The window's part of the forward pass: 16 neighbouring queries walk the stretch of a list that they share."""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+from ..kernel_layout import LEVELS, list_of_segment, list_offset, query_tile
+from ..kernel_masks import selected
+from .kernel_pairs import (
+    closeness,
+    columns,
+    exponential,
+    merged,
+    nothing_yet,
+    strength,
+    weigh,
+)
+
+LONG = tl.constexpr(8)
+"""A stretch of more blocks than this may have gaps that no window needs: jump over them."""
+
+
+@triton.jit
+def forward_block(
+    r0, highest, start, stop, token, valid, summed, total, top, q0, q1, q2, q3, q_at, ids, k_base, v_base, gamma,
+    stride_kn, stride_vn, seq_len, chunk, local, plan_row, curve_size, place_at, first_at, last_at, bound_at, tie_at,
+    q_cells, k_cells, DIMS: tl.constexpr, CELL_DIMS: tl.constexpr, D_V: tl.constexpr, PAD_V: tl.constexpr,
+    SCORE: tl.constexpr, MODE: tl.constexpr, CURVE: tl.constexpr, REFINE: tl.constexpr, LOCAL: tl.constexpr,
+    BLOCK_N: tl.constexpr,
+):  # fmt: skip
+    r = r0 + tl.arange(0, BLOCK_N)
+    inside = r < highest
+    # key: [BLOCK_N] int32
+    key = tl.load(ids + r, mask=inside, other=0)
+    k_at = k_base + key * stride_kn
+    # x: [1, BLOCK_N], one coordinate each
+    x0, x1, x2, x3 = columns(k_at[None, :], inside[None, :], DIMS)
+    dim = tl.arange(0, PAD_V)
+    # values: [BLOCK_N, PAD_V]
+    values = tl.load(
+        v_base + (key * stride_vn)[:, None] + dim[None, :], mask=inside[:, None] & (dim < D_V)[None, :], other=0.0
+    )
+    close = closeness(
+        q0, q1, q2, q3, x0, x1, x2, x3, q_at[:, None], k_at[None, :], valid[:, None], inside[None, :], DIMS, SCORE
+    )
+    ok = (r[None, :] >= start[:, None]) & (r[None, :] < stop[:, None])
+    ok = selected(
+        ok, token[:, None], key[None, :], chunk, local, plan_row, curve_size, place_at, first_at, last_at, bound_at,
+        tie_at, q_cells, k_cells, CELL_DIMS, MODE, CURVE, CURVE, REFINE, LOCAL,
+    )  # fmt: skip
+    weight = strength(close, gamma, SCORE)
+    if exponential(SCORE):
+        weight = tl.where(ok, weight, float("-inf"))
+        higher = tl.maximum(top, tl.max(weight, 1))
+        scale = tl.where(higher == float("-inf"), 0.0, higher)
+        weight = tl.exp(weight - scale[:, None])
+        before = tl.exp(top - scale)
+        total = total * before + tl.sum(weight, 1)
+        summed = summed * before[:, None] + weigh(weight, values)
+        top = higher
+    else:
+        weight = tl.where(ok, weight, 0.0)
+        total += tl.sum(weight, 1)
+        summed += weigh(weight, values)
+    return summed, total, top
+
+
+@triton.jit
+def forward_kernel(
+    q_ptr, k_ptr, v_ptr, gamma_ptr, out_ptr, stat_ptr, plan_ptr, q_cells, k_cells, heads, seq_len, chunk, window,
+    local, tiles, stride_qb, stride_qh, stride_qn, stride_kb, stride_kh, stride_kn, stride_vb, stride_vh, stride_vn,
+    stride_ob, stride_oh, stride_on, list_ids, curve_size, order_at, start_at, stop_at, visible_at, place_at,
+    first_at, last_at, bound_at, tie_at, DIMS: tl.constexpr, CELL_DIMS: tl.constexpr, D_V: tl.constexpr,
+    PAD_V: tl.constexpr, SCORE: tl.constexpr, MODE: tl.constexpr, NUM_LISTS: tl.constexpr, WIDTH: tl.constexpr,
+    CURVE: tl.constexpr, REFINE: tl.constexpr, LOCAL: tl.constexpr, BLOCK: tl.constexpr, BLOCK_N: tl.constexpr,
+    STAGES: tl.constexpr,
+):  # fmt: skip
+    pid = tl.program_id(0)
+    row = pid // tiles
+    segment, begin, end = query_tile(pid % tiles, seq_len, chunk, MODE, NUM_LISTS, BLOCK)
+    if begin >= end:
+        return
+    batch = (row // heads).to(tl.int64)
+    head = (row % heads).to(tl.int64)
+    fields = plan_ptr + curve_size * CURVE
+    base = row.to(tl.int64) * seq_len
+    place = begin + tl.arange(0, BLOCK)
+    valid = place < end
+    # token, start: [BLOCK] int32
+    token = tl.load(fields + order_at + base + place, mask=valid, other=0)
+    start = tl.load(fields + start_at + base + place, mask=valid, other=0)
+    index = list_of_segment(segment, MODE)
+    if MODE == LEVELS:
+        # stop: [BLOCK] int32
+        stop = tl.load(fields + stop_at + base + place, mask=valid, other=0)
+    else:
+        stop = start + tl.minimum(tl.load(fields + visible_at + row * WIDTH + index), window)
+        stop = tl.where(valid, stop, 0)
+    lowest = tl.min(tl.where(valid, start, seq_len), 0)
+    highest = tl.max(stop, 0)
+    ids = fields + row.to(tl.int64) * list_ids + list_offset(index, chunk, MODE)
+    q_at = q_ptr + batch * stride_qb + head * stride_qh + token * stride_qn
+    k_base = k_ptr + batch * stride_kb + head * stride_kh
+    v_base = v_ptr + batch * stride_vb + head * stride_vh
+    q_cells += base * CELL_DIMS
+    k_cells += base * CELL_DIMS
+    plan_row = plan_ptr + base
+    gamma = tl.load(gamma_ptr + head)
+    # q: [BLOCK, 1], one coordinate each
+    q0, q1, q2, q3 = columns(q_at[:, None], valid[:, None], DIMS)
+    summed = tl.zeros([BLOCK, PAD_V], tl.float32)
+    total = tl.zeros([BLOCK], tl.float32)
+    top = tl.full([BLOCK], float("-inf"), tl.float32)
+    if highest - lowest <= LONG * BLOCK_N:
+        for r0 in tl.range(lowest, highest, BLOCK_N, num_stages=STAGES):
+            summed, total, top = forward_block(
+                r0, highest, start, stop, token, valid, summed, total, top, q0, q1, q2, q3, q_at, ids, k_base, v_base,
+                gamma, stride_kn, stride_vn, seq_len, chunk, local, plan_row, curve_size, place_at, first_at, last_at,
+                bound_at, tie_at, q_cells, k_cells, DIMS, CELL_DIMS, D_V, PAD_V, SCORE, MODE, CURVE, REFINE, LOCAL,
+                BLOCK_N,
+            )  # fmt: skip
+    else:
+        r0 = lowest
+        while r0 < highest:
+            summed, total, top = forward_block(
+                r0, highest, start, stop, token, valid, summed, total, top, q0, q1, q2, q3, q_at, ids, k_base, v_base,
+                gamma, stride_kn, stride_vn, seq_len, chunk, local, plan_row, curve_size, place_at, first_at, last_at,
+                bound_at, tie_at, q_cells, k_cells, DIMS, CELL_DIMS, D_V, PAD_V, SCORE, MODE, CURVE, REFINE, LOCAL,
+                BLOCK_N,
+            )  # fmt: skip
+            r0 += BLOCK_N
+            r0 = tl.min(tl.where(stop > r0, tl.maximum(start, r0), highest), 0)
+    dim = tl.arange(0, PAD_V)
+    out_at = out_ptr + batch * stride_ob + head * stride_oh + (token * stride_on)[:, None] + dim[None, :]
+    out_mask = valid[:, None] & (dim < D_V)[None, :]
+    old = nothing_yet(total, SCORE)
+    before = tl.zeros([BLOCK, PAD_V], tl.float32)
+    if CURVE > 0:
+        # before: [BLOCK, PAD_V] float32, stat: [BLOCK]: what earlier curves gave
+        before = tl.load(out_at, mask=out_mask, other=0.0).to(tl.float32)
+        old = tl.load(stat_ptr + base + token, mask=valid, other=1.0)
+    out, stat = merged(before, old, summed, total, top, SCORE)
+    tl.store(out_at, out.to(out_ptr.dtype.element_ty), mask=out_mask)
+    tl.store(stat_ptr + base + token, stat, mask=valid)

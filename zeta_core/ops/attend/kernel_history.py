@@ -1,0 +1,340 @@
+"""The history mean, in token order: one more candidate, the mean key and value over tokens 0..i.
+
+A program takes a stretch of tokens. Sums of every stretch come first; then each program adds up the sums
+before its own and goes on block by block with a carry. The backward pass does the same from the end."""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+from .kernel_pairs import (
+    NORMALIZED_DOT,
+    SMALLEST_NORM,
+    exponential,
+    gamma_slope,
+    merged,
+    nothing_yet,
+    share,
+    slope,
+    strength,
+    term,
+)
+
+PREFIX_ROWS = tl.constexpr(16)
+
+
+@triton.jit
+def sums_kernel(
+    k_ptr, v_ptr, mask_ptr, sums_ptr, heads, seq_len, stretches, stretch, stride_kb, stride_kh, stride_kn, stride_vb,
+    stride_vh, stride_vn, DIMS: tl.constexpr, PAD_K: tl.constexpr, D_V: tl.constexpr, PAD_V: tl.constexpr,
+    PADDED: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """Sums of v, of k and the number of keys of every stretch: [rows, stretches, PAD_V + PAD_K + 1]."""
+    pid = tl.program_id(0)
+    row = pid // stretches
+    first = (pid % stretches) * stretch
+    batch = (row // heads).to(tl.int64)
+    head = (row % heads).to(tl.int64)
+    k_base = k_ptr + batch * stride_kb + head * stride_kh
+    v_base = v_ptr + batch * stride_vb + head * stride_vh
+    dim, coord = tl.arange(0, PAD_V), tl.arange(0, PAD_K)
+    values = tl.zeros([BLOCK, PAD_V], tl.float32)
+    keys = tl.zeros([BLOCK, PAD_K], tl.float32)
+    count = tl.zeros([BLOCK], tl.float32)
+    for i in range(0, stretch, BLOCK):
+        token = first + i + tl.arange(0, BLOCK)
+        valid = token < seq_len
+        if PADDED:
+            # ignored: [BLOCK] bool
+            ignored = tl.load(mask_ptr + batch * seq_len + token, mask=valid, other=1)
+            valid = valid & (ignored == 0)
+        # v: [BLOCK, PAD_V], k: [BLOCK, PAD_K]
+        values += tl.load(
+            v_base + (token * stride_vn)[:, None] + dim[None, :],
+            mask=valid[:, None] & (dim < D_V)[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        keys += tl.load(
+            k_base + (token * stride_kn)[:, None] + coord[None, :],
+            mask=valid[:, None] & (coord < DIMS)[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        count += valid.to(tl.float32)
+    to = sums_ptr + pid.to(tl.int64) * (PAD_V + PAD_K + 1)
+    tl.store(to + dim, tl.sum(values, 0))
+    tl.store(to + PAD_V + coord, tl.sum(keys, 0))
+    tl.store(to + PAD_V + PAD_K, tl.sum(count, 0))
+
+
+@triton.jit
+def add_up(sums_ptr, row, begin, end, stretches, PAD_K: tl.constexpr, PAD_V: tl.constexpr):
+    """The sums of the stretches begin..end-1 of one row, in their order: [PAD_V], [PAD_K] and a number."""
+    dim, coord = tl.arange(0, PAD_V), tl.arange(0, PAD_K)
+    values = tl.zeros([PREFIX_ROWS, PAD_V], tl.float32)
+    keys = tl.zeros([PREFIX_ROWS, PAD_K], tl.float32)
+    count = tl.zeros([PREFIX_ROWS], tl.float32)
+    for i in range(begin, end, PREFIX_ROWS):
+        at = i + tl.arange(0, PREFIX_ROWS)
+        valid = at < end
+        from_row = sums_ptr + (row * stretches + at).to(tl.int64) * (PAD_V + PAD_K + 1)
+        # sums of v, of k, counts: one row a stretch
+        values += tl.load(from_row[:, None] + dim[None, :], mask=valid[:, None] & (dim >= 0)[None, :], other=0.0)
+        keys += tl.load(
+            from_row[:, None] + PAD_V + coord[None, :], mask=valid[:, None] & (coord >= 0)[None, :], other=0.0
+        )
+        count += tl.load(from_row + PAD_V + PAD_K, mask=valid, other=0.0)
+    return tl.sum(values, 0), tl.sum(keys, 0), tl.sum(count, 0)
+
+
+@triton.jit
+def directions(x, DIMS: tl.constexpr, PAD_K: tl.constexpr):
+    """Unit vectors of 2 x - 1 over the first DIMS columns, their length before, and whether it was too short."""
+    inside = (tl.arange(0, PAD_K) < DIMS)[None, :]
+    centred = tl.where(inside, 2 * x - 1, 0.0)
+    squared = tl.sum(centred * centred, 1)
+    short = squared < SMALLEST_NORM * SMALLEST_NORM
+    norm = tl.where(short, SMALLEST_NORM, tl.sqrt(tl.where(short, 1.0, squared)))
+    return centred / norm[:, None], norm, short
+
+
+@triton.jit
+def means(
+    token, valid, v_base, k_base, stride_vn, stride_kn, mask_base, values, keys, count, DIMS: tl.constexpr,
+    PAD_K: tl.constexpr, D_V: tl.constexpr, PAD_V: tl.constexpr, CAUSAL: tl.constexpr, PADDED: tl.constexpr,
+):  # fmt: skip
+    """Mean value, mean key and number of keys for a block of tokens, and the carries after it.
+
+    A plain cumulative sum, not a product with a triangle: 0 times the NaN of a later token is NaN."""
+    if CAUSAL:
+        dim, coord = tl.arange(0, PAD_V), tl.arange(0, PAD_K)
+        counted = valid
+        if PADDED:
+            # ignored: [BLOCK] bool
+            counted = valid & (tl.load(mask_base + token, mask=valid, other=1) == 0)
+        # v: [BLOCK, PAD_V], k: [BLOCK, PAD_K]
+        v = tl.load(
+            v_base + (token * stride_vn)[:, None] + dim[None, :],
+            mask=counted[:, None] & (dim < D_V)[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        k = tl.load(
+            k_base + (token * stride_kn)[:, None] + coord[None, :],
+            mask=counted[:, None] & (coord < DIMS)[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        ones = counted.to(tl.float32)
+        number = count + tl.cumsum(ones, 0)
+        each = 1.0 / tl.maximum(number, 1.0)
+        u = (values[None, :] + tl.cumsum(v, 0)) * each[:, None]
+        x = (keys[None, :] + tl.cumsum(k, 0)) * each[:, None]
+        return u, x, number, values + tl.sum(v, 0), keys + tl.sum(k, 0), count + tl.sum(ones, 0)
+    else:
+        number = count + valid.to(tl.float32) * 0
+        each = 1.0 / tl.maximum(number, 1.0)
+        return values[None, :] * each[:, None], keys[None, :] * each[:, None], number, values, keys, count
+
+
+@triton.jit
+def compared(q, x, DIMS: tl.constexpr, PAD_K: tl.constexpr, SCORE: tl.constexpr):
+    """Closeness of each query to its own candidate; q [BLOCK, PAD_K] holds directions for the cosine, x does not."""
+    if SCORE == NORMALIZED_DOT:
+        x, norm, short = directions(x, DIMS, PAD_K)
+        return tl.sum(term(q, x, SCORE), 1), x, norm, short
+    else:
+        close = tl.sum(tl.where((tl.arange(0, PAD_K) < DIMS)[None, :], term(q, x, SCORE), 0.0), 1)
+        return close, x, close, close < 0
+
+
+@triton.jit
+def history_kernel(
+    q_ptr, k_ptr, v_ptr, gamma_ptr, mask_ptr, sums_ptr, out_ptr, stat_ptr, heads, seq_len, stretches, stretch,
+    first_row, stride_qb, stride_qh, stride_qn, stride_kb, stride_kh, stride_kn, stride_vb, stride_vh, stride_vn,
+    stride_ob, stride_oh, stride_on, DIMS: tl.constexpr, PAD_K: tl.constexpr, D_V: tl.constexpr, PAD_V: tl.constexpr,
+    SCORE: tl.constexpr, CAUSAL: tl.constexpr, PADDED: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """Merge the history mean into out and stat; rows before first_row hold nothing yet."""
+    pid = tl.program_id(0)
+    row = pid // stretches
+    index = pid % stretches
+    batch = (row // heads).to(tl.int64)
+    head = (row % heads).to(tl.int64)
+    q_base = q_ptr + batch * stride_qb + head * stride_qh
+    k_base = k_ptr + batch * stride_kb + head * stride_kh
+    v_base = v_ptr + batch * stride_vb + head * stride_vh
+    out_base = out_ptr + batch * stride_ob + head * stride_oh
+    stat_base = stat_ptr + row.to(tl.int64) * seq_len
+    mask_base = mask_ptr + batch * seq_len
+    dim, coord = tl.arange(0, PAD_V), tl.arange(0, PAD_K)
+    gamma = tl.load(gamma_ptr + head)
+    upto = index if CAUSAL else stretches
+    values, keys, count = add_up(sums_ptr, row, 0, upto, stretches, PAD_K, PAD_V)
+    for i in range(0, stretch, BLOCK):
+        token = index * stretch + i + tl.arange(0, BLOCK)
+        valid = token < seq_len
+        u, x, number, values, keys, count = means(
+            token, valid, v_base, k_base, stride_vn, stride_kn, mask_base, values, keys, count, DIMS, PAD_K, D_V,
+            PAD_V, CAUSAL, PADDED,
+        )  # fmt: skip
+        # q: [BLOCK, PAD_K]
+        q = tl.load(
+            q_base + (token * stride_qn)[:, None] + coord[None, :],
+            mask=valid[:, None] & (coord < DIMS)[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        close, _x, _norm, _short = compared(q, x, DIMS, PAD_K, SCORE)
+        weight = strength(close, gamma, SCORE)
+        known = valid & (token >= first_row)
+        exists = number > 0
+        out_at = out_base + (token * stride_on)[:, None] + dim[None, :]
+        # out: [BLOCK, PAD_V], stat: [BLOCK]
+        out = tl.load(out_at, mask=known[:, None] & (dim < D_V)[None, :], other=0.0).to(tl.float32)
+        stat = tl.where(known, tl.load(stat_base + token, mask=known, other=0.0), nothing_yet(weight, SCORE))
+        if exponential(SCORE):
+            one = tl.where(exists, 1.0, 0.0)
+            out, stat = merged(
+                out, stat, u * one[:, None], one, tl.where(exists, weight, float("-inf")), SCORE
+            )
+        else:
+            weight = tl.where(exists, weight, 0.0)
+            out, stat = merged(out, stat, u * weight[:, None], weight, weight, SCORE)
+        tl.store(out_at, out.to(out_ptr.dtype.element_ty), mask=valid[:, None] & (dim < D_V)[None, :])
+        tl.store(stat_base + token, stat, mask=valid)
+
+
+@triton.jit
+def history_backward_kernel(
+    q_ptr, k_ptr, v_ptr, gamma_ptr, mask_ptr, sums_ptr, out_ptr, stat_ptr, grad_ptr, delta_ptr, dq_ptr, share_ptr,
+    pull_ptr, later_ptr, dgamma_ptr, heads, seq_len, stretches, stretch, dgamma_stride, stride_qb, stride_qh,
+    stride_qn, stride_kb, stride_kh, stride_kn, stride_vb, stride_vh, stride_vn, stride_ob, stride_oh, stride_on,
+    stride_gb, stride_gh, stride_gn, DIMS: tl.constexpr, PAD_K: tl.constexpr, D_V: tl.constexpr, PAD_V: tl.constexpr,
+    SCORE: tl.constexpr, CAUSAL: tl.constexpr, PADDED: tl.constexpr, HISTORY: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """delta of every row; with HISTORY also this candidate's part of dq and dgamma, and what it sends back.
+
+    share [rows, seq_len] is P / c and pull [rows, seq_len, DIMS] the gradient of the mean key over c; later
+    [rows, stretches, PAD_V + PAD_K + 1] sums of share * dO and of pull. dq is written, not added to."""
+    pid = tl.program_id(0)
+    row = pid // stretches
+    index = pid % stretches
+    batch = (row // heads).to(tl.int64)
+    head = (row % heads).to(tl.int64)
+    q_base = q_ptr + batch * stride_qb + head * stride_qh
+    k_base = k_ptr + batch * stride_kb + head * stride_kh
+    v_base = v_ptr + batch * stride_vb + head * stride_vh
+    out_base = out_ptr + batch * stride_ob + head * stride_oh
+    grad_base = grad_ptr + batch * stride_gb + head * stride_gh
+    mask_base = mask_ptr + batch * seq_len
+    base = row.to(tl.int64) * seq_len
+    dim, coord = tl.arange(0, PAD_V), tl.arange(0, PAD_K)
+    gamma = tl.load(gamma_ptr + head)
+    values, keys, count = tl.zeros([PAD_V], tl.float32), tl.zeros([PAD_K], tl.float32), 0.0
+    if HISTORY:
+        upto = index if CAUSAL else stretches
+        values, keys, count = add_up(sums_ptr, row, 0, upto, stretches, PAD_K, PAD_V)
+    sent_v = tl.zeros([BLOCK, PAD_V], tl.float32)
+    sent_k = tl.zeros([BLOCK, PAD_K], tl.float32)
+    dgamma = tl.zeros([BLOCK], tl.float32)
+    for i in range(0, stretch, BLOCK):
+        token = index * stretch + i + tl.arange(0, BLOCK)
+        valid = token < seq_len
+        wide = valid[:, None] & (dim < D_V)[None, :]
+        # grad, out: [BLOCK, PAD_V]
+        grad = tl.load(grad_base + (token * stride_gn)[:, None] + dim[None, :], mask=wide, other=0.0).to(tl.float32)
+        out = tl.load(out_base + (token * stride_on)[:, None] + dim[None, :], mask=wide, other=0.0).to(tl.float32)
+        delta = tl.sum(grad * out, 1)
+        tl.store(delta_ptr + base + token, delta, mask=valid)
+        narrow = valid[:, None] & (coord < DIMS)[None, :]
+        own = (base + token)[:, None] * DIMS + coord[None, :]
+        if HISTORY:
+            u, x, number, values, keys, count = means(
+                token, valid, v_base, k_base, stride_vn, stride_kn, mask_base, values, keys, count, DIMS, PAD_K, D_V,
+                PAD_V, CAUSAL, PADDED,
+            )  # fmt: skip
+            # q: [BLOCK, PAD_K], stat: [BLOCK]
+            q = tl.load(q_base + (token * stride_qn)[:, None] + coord[None, :], mask=narrow, other=0.0).to(tl.float32)
+            stat = tl.load(stat_ptr + base + token, mask=valid, other=1.0)
+            close, unit, norm, short = compared(q, x, DIMS, PAD_K, SCORE)
+            exists = valid & (number > 0)
+            P = tl.where(exists, share(strength(close, gamma, SCORE), stat, SCORE), 0.0)
+            G = P * (tl.sum(grad * u, 1) - delta)
+            e = slope(G, close, gamma, SCORE)
+            dgamma += gamma_slope(G, e, close, gamma, SCORE)
+            each = 1.0 / tl.maximum(number, 1.0)
+            if SCORE == NORMALIZED_DOT:
+                dq = e[:, None] * unit
+                flat = q - unit * tl.sum(q * unit, 1)[:, None]
+                pull = tl.where(short, 0.0, 2 * e / norm)[:, None] * flat * each[:, None]
+            else:
+                dq = 2 * e[:, None] * (q - x)
+                pull = -dq * each[:, None]
+            pull = tl.where(narrow, pull, 0.0)
+            tl.store(dq_ptr + own, dq, mask=narrow)
+            tl.store(pull_ptr + own, pull, mask=narrow)
+            tl.store(share_ptr + base + token, P * each, mask=valid)
+            sent_v += grad * (P * each)[:, None]
+            sent_k += pull
+        else:
+            tl.store(dq_ptr + own, tl.zeros([BLOCK, PAD_K], tl.float32), mask=narrow)
+    tl.store(dgamma_ptr + row * dgamma_stride + index, tl.sum(dgamma, 0))
+    if HISTORY:
+        to = later_ptr + pid.to(tl.int64) * (PAD_V + PAD_K + 1)
+        tl.store(to + dim, tl.sum(sent_v, 0))
+        tl.store(to + PAD_V + coord, tl.sum(sent_k, 0))
+        tl.store(to + PAD_V + PAD_K, 0.0)
+
+
+@triton.jit
+def history_return_kernel(
+    grad_ptr, mask_ptr, share_ptr, pull_ptr, later_ptr, dk_ptr, dv_ptr, heads, seq_len, stretches, stretch,
+    stride_gb, stride_gh, stride_gn, stride_vb, stride_vh, stride_vn, DIMS: tl.constexpr, PAD_K: tl.constexpr,
+    D_V: tl.constexpr, PAD_V: tl.constexpr, CAUSAL: tl.constexpr, PADDED: tl.constexpr, NEED_V: tl.constexpr,
+    BLOCK: tl.constexpr,
+):  # fmt: skip
+    """Add to dv_j and dk_j what the means over 0..i send back from every i >= j (from every i, if not causal)."""
+    pid = tl.program_id(0)
+    row = pid // stretches
+    index = pid % stretches
+    batch = (row // heads).to(tl.int64)
+    head = (row % heads).to(tl.int64)
+    grad_base = grad_ptr + batch * stride_gb + head * stride_gh
+    dv_base = dv_ptr + batch * stride_vb + head * stride_vh
+    base = row.to(tl.int64) * seq_len
+    dim, coord = tl.arange(0, PAD_V), tl.arange(0, PAD_K)
+    since = index + 1 if CAUSAL else 0
+    values, keys, _count = add_up(later_ptr, row, since, stretches, stretches, PAD_K, PAD_V)
+    for i in range(0, stretch, BLOCK):
+        token = index * stretch + stretch - BLOCK - i + tl.arange(0, BLOCK)
+        valid = token < seq_len
+        wide = valid[:, None] & (dim < D_V)[None, :]
+        narrow = valid[:, None] & (coord < DIMS)[None, :]
+        own = (base + token)[:, None] * DIMS + coord[None, :]
+        if CAUSAL:
+            # pull: [BLOCK, PAD_K]
+            pull = tl.load(pull_ptr + own, mask=narrow, other=0.0)
+            to_k = keys[None, :] + tl.cumsum(pull, 0, reverse=True)
+            keys += tl.sum(pull, 0)
+        else:
+            to_k = keys[None, :] + tl.zeros([BLOCK, PAD_K], tl.float32)
+        if NEED_V:
+            if CAUSAL:
+                # grad: [BLOCK, PAD_V], share: [BLOCK]
+                grad = tl.load(grad_base + (token * stride_gn)[:, None] + dim[None, :], mask=wide, other=0.0)
+                sent = grad.to(tl.float32) * tl.load(share_ptr + base + token, mask=valid, other=0.0)[:, None]
+                to_v = values[None, :] + tl.cumsum(sent, 0, reverse=True)
+                values += tl.sum(sent, 0)
+            else:
+                to_v = values[None, :] + tl.zeros([BLOCK, PAD_V], tl.float32)
+        if PADDED:
+            # ignored: [BLOCK] bool
+            kept = tl.load(mask_ptr + batch * seq_len + token, mask=valid, other=1) == 0
+            wide = wide & kept[:, None]
+            narrow = narrow & kept[:, None]
+        # dk: [BLOCK, PAD_K]
+        dk = tl.load(dk_ptr + own, mask=narrow, other=0.0)
+        tl.store(dk_ptr + own, dk + to_k, mask=narrow)
+        if NEED_V:
+            dv_at = dv_base + (token * stride_vn)[:, None] + dim[None, :]
+            # dv: [BLOCK, PAD_V]
+            dv = tl.load(dv_at, mask=wide, other=0.0).to(tl.float32)
+            tl.store(dv_at, (dv + to_v).to(dv_ptr.dtype.element_ty), mask=wide)

@@ -1,0 +1,44 @@
+"""The sizes that kernels of attend are launched with: a fixed table, so that sums keep their order.
+
+Chosen on an H200 with `python -m zeta_core.ops.tuning`, which prints the times of the alternatives."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Tile(NamedTuple):
+    """Rows of a program, width of a block that it walks, warps, pipeline stages."""
+
+    rows: int
+    width: int
+    warps: int
+    stages: int
+
+
+class Tiles(NamedTuple):
+    """One entry of the table."""
+
+    forward: Tile
+    backward: Tile
+    keys: Tile
+
+
+HALF = Tiles(forward=Tile(16, 64, 1, 3), backward=Tile(16, 32, 1, 4), keys=Tile(32, 16, 2, 4))
+HALF_WIDE = Tiles(forward=Tile(16, 32, 2, 2), backward=Tile(16, 32, 2, 2), keys=Tile(32, 16, 4, 2))
+FULL = Tiles(forward=Tile(16, 32, 2, 2), backward=Tile(16, 32, 2, 2), keys=Tile(32, 16, 4, 2))
+FULL_WIDE = Tiles(forward=Tile(16, 16, 4, 2), backward=Tile(16, 16, 4, 2), keys=Tile(32, 16, 4, 1))
+
+
+def tiles_for(itemsize: int, d_v: int) -> Tiles:
+    """The table: by bytes of a value's element and by d_V."""
+    if itemsize < 4:
+        return HALF if d_v <= 128 else HALF_WIDE
+    return FULL if d_v <= 64 else FULL_WIDE
+
+
+def stretch_of(rows: int, seq_len: int, block: int) -> int:
+    """Tokens of one program of the passes in token order: enough programs, and at most 256 sums a row."""
+    programs = -(-rows * seq_len // 1056)
+    wanted = max(block, programs, -(-seq_len // 256))
+    return 1 << (wanted - 1).bit_length()

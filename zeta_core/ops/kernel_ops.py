@@ -1,0 +1,181 @@
+"""The kernels as operators of torch: `zeta::plan`, `zeta::attend` and its backward pass.
+
+Registered when this module is first imported, which `impl="triton"` does. `torch.library.Library` rather than
+`custom_op`: about half the time a call."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from zeta_core.errors import OptionError
+
+from .attend.kernel_run import Setting, forward
+from .attend.kernel_run_backward import Need, backward
+from .layout import fields_of, layout_of
+from .windows.kernel_plan import KernelPlan, plan_coords
+from .zorder.api import curve_orders
+
+library = torch.library.Library("zeta", "DEF")
+SETTING = "int score, int chunk, int top_k, int curves, int refine, bool gradients, bool history, int local"
+TENSORS = "Tensor q, Tensor k, Tensor v, Tensor gamma, Tensor? mask, Tensor plan, Tensor cells"
+library.define(
+    "plan(Tensor code_q, Tensor code_k, Tensor? mask, int chunk, int top_k, int curves, int refine, bool gradients)"
+    " -> (Tensor, Tensor)"
+)
+library.define(f"attend({TENSORS}, {SETTING}) -> (Tensor, Tensor)")
+library.define(
+    f"attend_backward(Tensor grad, {TENSORS}, Tensor out, Tensor stat, {SETTING}, bool need_q, bool need_k, "
+    "bool need_v, bool need_gamma) -> (Tensor, Tensor, Tensor, Tensor)"
+)
+ANY_DEVICE = "CompositeExplicitAutograd"
+
+
+def make_plan(
+    code_q: Tensor,
+    code_k: Tensor,
+    mask: Tensor | None,
+    *,
+    chunk: int | None,
+    top_k: int,
+    curves: int,
+    refine: int,
+    gradients: bool,
+) -> KernelPlan:
+    """The plan of coordinates [batch, heads, seq_len, d], none of whose sizes is 0; chunk None sees all keys."""
+    batch, heads, seq_len, _ = code_q.shape
+    buffer, cells = torch.ops.zeta.plan(code_q, code_k, mask, chunk or 0, top_k, curves, refine, gradients)
+    return KernelPlan(buffer, cells, batch, heads, seq_len, chunk, top_k, curves, refine, gradients)
+
+
+def attend_plan(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    plan: Any,
+    gamma: Tensor,
+    score: int,
+    history_mean: bool,
+    local_window: int,
+    causal: bool,
+    mask: Tensor | None,
+) -> Tensor:
+    """The weighted mean over a plan's windows; score is its place in SCORES, gamma [heads] float32."""
+    if causal != (plan.chunk is not None):
+        raise OptionError(f"causal={causal} does not fit the plan, which was made with causal={not causal}")
+    if not plan.gradients and torch.is_grad_enabled() and any(t.requires_grad for t in (q, k, v, gamma)):
+        raise OptionError("the plan was made for a forward pass alone; make it where gradients are on")
+    out, _ = torch.ops.zeta.attend(
+        q, k, v, gamma, mask, plan.buffer, plan.cells, score, plan.chunk or 0, plan.top_k, plan.curves, plan.refine,
+        plan.gradients, history_mean, local_window,
+    )  # fmt: skip
+    return out
+
+
+def plan(
+    code_q: Tensor,
+    code_k: Tensor,
+    mask: Tensor | None,
+    chunk: int,
+    top_k: int,
+    curves: int,
+    refine: int,
+    gradients: bool,
+) -> tuple[Tensor, Tensor]:
+    orders = curve_orders(curves, code_q.shape[-1])
+    return plan_coords(
+        code_q, code_k, mask, orders, chunk=chunk or None, top_k=top_k, refine=refine, gradients=gradients
+    )
+
+
+def plan_fake(
+    code_q: Tensor,
+    code_k: Tensor,
+    mask: Tensor | None,
+    chunk: int,
+    top_k: int,
+    curves: int,
+    refine: int,
+    gradients: bool,
+) -> tuple[Tensor, Tensor]:
+    batch, heads, seq_len, dims = code_q.shape
+    size = fields_of(layout_of(batch * heads, seq_len, chunk or None), curves, refine, gradients).size
+    cells = (2, batch * heads, seq_len, dims) if refine > 1 else (2, 0, 0, 1)
+    return code_q.new_empty(curves, size, dtype=torch.int32), code_q.new_empty(cells, dtype=torch.int16)
+
+
+def attend(
+    q: Tensor, k: Tensor, v: Tensor, gamma: Tensor, mask: Tensor | None, plan: Tensor, cells: Tensor, *setting: int
+) -> tuple[Tensor, Tensor]:
+    return forward(q, k, v, gamma, mask, plan, cells, Setting(*setting))
+
+
+def attend_fake(
+    q: Tensor, k: Tensor, v: Tensor, gamma: Tensor, mask: Tensor | None, plan: Tensor, cells: Tensor, *setting: int
+) -> tuple[Tensor, Tensor]:
+    along = v if v.stride(-1) == 1 and v.stride(2) * v.shape[2] < 2**31 else v.contiguous()
+    return torch.empty_like(along), v.new_empty((q.shape[0] * q.shape[1], q.shape[2]), dtype=torch.float32)
+
+
+def attend_backward(
+    grad: Tensor,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    gamma: Tensor,
+    mask: Tensor | None,
+    plan: Tensor,
+    cells: Tensor,
+    out: Tensor,
+    stat: Tensor,
+    *rest: int,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    setting, need = Setting(*rest[:-4]), Need(*rest[-4:])
+    dq, dk, dv, dgamma = backward(grad, q, k, v, gamma, mask, plan, cells, out, stat, setting, need)
+    return dq, dk, dv, dgamma if need.gamma else torch.empty_like(gamma)
+
+
+def attend_backward_fake(
+    grad: Tensor, q: Tensor, k: Tensor, v: Tensor, gamma: Tensor, *rest: object
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    along = v if v.stride(-1) == 1 and v.stride(2) * v.shape[2] < 2**31 else v.contiguous()
+    flat = {"memory_format": torch.contiguous_format}
+    return torch.empty_like(q, **flat), torch.empty_like(k, **flat), torch.empty_like(along), torch.empty_like(gamma)
+
+
+def save(ctx: torch.autograd.function.FunctionCtx, inputs: tuple, output: tuple[Tensor, Tensor]) -> None:
+    out, stat = output
+    ctx.mark_non_differentiable(stat)
+    ctx.set_materialize_grads(False)
+    ctx.save_for_backward(*inputs[:7], out, stat)
+    ctx.setting = inputs[7:]
+
+
+def differentiate(ctx: torch.autograd.function.FunctionCtx, grad: Tensor | None, _stat: Tensor | None) -> tuple:
+    nothing = (None,) * (3 + len(ctx.setting))
+    if grad is None:
+        return (None,) * 4 + nothing
+    need = ctx.needs_input_grad[:4]
+    gradients = torch.ops.zeta.attend_backward(grad, *ctx.saved_tensors, *ctx.setting, *need)
+    return (*(g if wanted else None for g, wanted in zip(gradients, need, strict=True)), *nothing)
+
+
+def save_nothing(ctx: torch.autograd.function.FunctionCtx, inputs: tuple, output: tuple) -> None:
+    pass
+
+
+def refuse(ctx: torch.autograd.function.FunctionCtx, *grads: Tensor | None) -> tuple:
+    raise OptionError("the kernels have no second derivatives; use impl='reference' for those")
+
+
+for name, function, fake in (
+    ("plan", plan, plan_fake),
+    ("attend", attend, attend_fake),
+    ("attend_backward", attend_backward, attend_backward_fake),
+):
+    library.impl(name, function, ANY_DEVICE)
+    torch.library.register_fake(f"zeta::{name}", fake, lib=library)
+torch.library.register_autograd("zeta::attend", differentiate, setup_context=save, lib=library)
+torch.library.register_autograd("zeta::attend_backward", refuse, setup_context=save_nothing, lib=library)

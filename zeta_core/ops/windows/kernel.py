@@ -1,0 +1,164 @@
+"""From the joint order of queries and keys to lists of keys and windows, by counting.
+
+Of a tile of the order, count the keys of every list and the queries of every segment; sum the counts over
+tiles; then each key knows its place in every list that holds it, and each query the keys that sort before
+it in its own list, which is where its window lies."""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+from ..kernel_layout import LEVELS, key_list, list_of_segment, list_offset, query_segment, segment_start
+
+SCAN_BLOCK = 64
+
+
+@triton.jit
+def count_kernel(
+    outer_ptr,
+    inner_ptr,
+    mask_ptr,
+    joint_ptr,
+    counts_ptr,
+    seq_len,
+    chunk,
+    heads,
+    tiles,
+    HAS_INNER: tl.constexpr,
+    FLAT: tl.constexpr,
+    PADDED: tl.constexpr,
+    MODE: tl.constexpr,
+    WIDTH: tl.constexpr,
+    TILE: tl.constexpr,
+):
+    """counts: [rows, 2, tiles, WIDTH]. joint: [rows, 2 seq_len], the order; -1 for a padded key."""
+    pid = tl.program_id(0)
+    row = pid // tiles
+    tile = pid % tiles
+    length = 2 * seq_len
+    place = tile * TILE + tl.arange(0, TILE)
+    inside = place < length
+    base = row.to(tl.int64) * length
+    # at: [TILE] int64, indices of a sort
+    at = tl.load(outer_ptr + base + place, mask=inside, other=0)
+    if HAS_INNER:
+        # at: [TILE] int64, gathered
+        at = tl.load(inner_ptr + at, mask=inside, other=0)
+    if FLAT:
+        at -= base
+    at = at.to(tl.int32)
+    is_key = inside & (at >= seq_len)
+    is_query = inside & (at < seq_len)
+    token = tl.where(is_key, at - seq_len, at)
+    token = tl.where(inside, token, 0)
+    if PADDED:
+        # ignored: [TILE] bool
+        ignored = tl.load(mask_ptr + (row // heads).to(tl.int64) * seq_len + token, mask=is_key, other=0)
+        is_key = is_key & (ignored == 0)
+        at = tl.where(is_key | is_query, at, -1)
+    tl.store(joint_ptr + base + place, at, mask=inside)
+    column = tl.arange(0, WIDTH)
+    keys = is_key[:, None] & (key_list(token, chunk, MODE)[:, None] <= column[None, :])
+    queries = is_query[:, None] & (query_segment(token, chunk, MODE)[:, None] == column[None, :])
+    to = counts_ptr + (row * 2 * tiles + tile) * WIDTH + column
+    tl.store(to, tl.sum(keys.to(tl.int32), 0))
+    tl.store(to + tiles * WIDTH, tl.sum(queries.to(tl.int32), 0))
+
+
+@triton.jit
+def scan_kernel(counts_ptr, visible_ptr, tiles, WIDTH: tl.constexpr, BLOCK: tl.constexpr):
+    """Exclusive sums over tiles, in place; the totals of keys are the lengths of lists."""
+    pid = tl.program_id(0)
+    column = tl.arange(0, WIDTH)
+    before = tl.zeros([WIDTH], tl.int32)
+    for first in range(0, tiles, BLOCK):
+        tile = first + tl.arange(0, BLOCK)
+        at = counts_ptr + (pid * tiles + tile)[:, None] * WIDTH + column[None, :]
+        # here: [BLOCK, WIDTH] int32
+        here = tl.load(at, mask=(tile < tiles)[:, None], other=0)
+        tl.store(at, before[None, :] + tl.cumsum(here, 0) - here, mask=(tile < tiles)[:, None])
+        before += tl.sum(here, 0)
+    if pid % 2 == 0:
+        tl.store(visible_ptr + (pid // 2) * WIDTH + column, before)
+
+
+@triton.jit
+def emit_kernel(
+    joint_ptr,
+    counts_ptr,
+    visible_ptr,
+    lists_ptr,
+    order_ptr,
+    start_ptr,
+    tiles_ptr,
+    place_ptr,
+    seq_len,
+    chunk,
+    list_ids,
+    tiles,
+    key_tiles,
+    window,
+    NUM_LISTS: tl.constexpr,
+    KEEP_TILES: tl.constexpr,
+    KEEP_PLACE: tl.constexpr,
+    MODE: tl.constexpr,
+    WIDTH: tl.constexpr,
+    TILE: tl.constexpr,
+    KEY_TILE: tl.constexpr,
+):
+    """Write every list, the order of queries and where their windows start.
+
+    With LEVELS a list holds keys that some of its queries do not see: `start` is then the number of all keys
+    that sort before the query, and `levels_kernel` goes on from there."""
+    pid = tl.program_id(0)
+    row = pid // tiles
+    tile = pid % tiles
+    length = 2 * seq_len
+    place = tile * TILE + tl.arange(0, TILE)
+    inside = place < length
+    # at: [TILE] int32
+    at = tl.load(joint_ptr + row.to(tl.int64) * length + place, mask=inside, other=-1)
+    is_key = at >= seq_len
+    is_query = (at >= 0) & (at < seq_len)
+    token = tl.where(is_key, at - seq_len, tl.maximum(at, 0))
+    column = tl.arange(0, WIDTH)
+    first_list = key_list(token, chunk, MODE)
+    segment = query_segment(token, chunk, MODE)
+    held = is_key[:, None] & (first_list[:, None] <= column[None, :])
+    counted = held.to(tl.int32)
+    table = counts_ptr + (row * 2 * tiles + tile) * WIDTH + column
+    # keys before this tile, in each list: [WIDTH]
+    rank = tl.load(table)[None, :] + tl.cumsum(counted, 0) - counted
+    mine = is_query[:, None] & (segment[:, None] == column[None, :])
+    asked = mine.to(tl.int32)
+    # queries before this tile, of each segment: [WIDTH]
+    turn = tl.load(table + tiles * WIDTH)[None, :] + tl.cumsum(asked, 0) - asked
+    turn = tl.sum(tl.where(mine, turn, 0), 1)
+
+    to = list_offset(column, chunk, MODE)[None, :] + rank
+    lists = lists_ptr + row.to(tl.int64) * list_ids
+    exists = held & (column < NUM_LISTS)[None, :]
+    tl.store(lists + to, tl.broadcast_to(token[:, None], (TILE, WIDTH)), mask=exists)
+    last = (column == NUM_LISTS - 1)[None, :]
+    among_all = tl.sum(tl.where(last, rank, 0), 1)
+    if KEEP_PLACE:
+        tl.store(place_ptr + row.to(tl.int64) * seq_len + token, among_all, mask=is_key)
+    if KEEP_TILES:
+        opens = is_key & (among_all % KEY_TILE == 0)
+        into = ((row * key_tiles + among_all // KEY_TILE) * WIDTH)[:, None] + column[None, :]
+        tl.store(tiles_ptr + into, rank, mask=opens[:, None] & (column >= 0)[None, :])
+
+    slot = row.to(tl.int64) * seq_len + segment_start(segment, chunk, MODE) + turn
+    tl.store(order_ptr + slot, token, mask=is_query)
+    if MODE == LEVELS:
+        tl.store(start_ptr + slot, among_all, mask=is_query)
+    else:
+        own = column[None, :] == list_of_segment(segment, MODE)[:, None]
+        smaller = tl.sum(tl.where(own, rank, 0), 1)
+        # keys in each list: [WIDTH]
+        sizes = tl.load(visible_ptr + row * WIDTH + column)
+        size = tl.sum(tl.where(own, sizes[None, :], 0), 1)
+        taken = tl.minimum(size, window)
+        start = tl.minimum(tl.maximum(smaller - window // 2, 0), size - taken)
+        tl.store(start_ptr + slot, start, mask=is_query)
