@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 OUT ?= out
 
-.PHONY: help demo setup lint types test bench-operator clean
+.PHONY: help demo setup lint types test results results-train bench-operator clean
 
 help: ## list these targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1\t/' | expand -t 18
@@ -33,6 +33,16 @@ test: setup ## all tests that need no GPU
 
 bench-operator: setup ## time the operator on this machine; rows in results/bench_operator.csv
 	$(BIN)/python -m zeta_core.studies.bench_operator --out .
+
+results-train: setup ## train what the README's MQAR table shows (about 12 minutes on two cores); rows in results/train.csv
+	for seed in 0 1 2; do $(BIN)/zeta train mqar --dk 3 --seed $$seed --out . || exit; done
+	for dk in 1 2; do $(BIN)/zeta train mqar --dk $$dk --out . || exit; done
+	$(BIN)/zeta train mqar --chunks 4 --out .
+	$(BIN)/zeta train mqar --chunks 4 --set attention.local_window=16 --out .
+	$(BIN)/zeta train mqar --attention softmax --out .
+
+results: results-train bench-operator ## all committed results, and the README's tables from them
+	$(BIN)/python -m zeta_core.studies.readme
 
 clean: ## delete .venv and caches; results and runs stay
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis *.egg-info

@@ -100,7 +100,7 @@ def show(result: TrainResult) -> None:
     if not result.fresh:
         print(f"{result.run_id} is finished already; --force repeats it")
     first = result.rows[0]
-    table = Table(title=f"{first['task']}, {first['attention']}: test scores at the best validation step")
+    table = Table(title=f"{first['task']}, {first['attention']}: test scores")
     names = ["slice", first["metric"]] + (["reachable"] if first["reachable"] else [])
     for name in names:
         table.add_column(name, justify="left" if name == "slice" else "right")

@@ -15,7 +15,7 @@ from zeta_core.ops.impl import Impl
 
 from .block import Block
 
-INIT_STD = 0.02
+POSITION_STD = 0.02
 
 
 class ModelConfig(Config):
@@ -77,7 +77,7 @@ class Network(nn.Module):
         self.embedding = nn.Embedding(vocab_size, d_model)
         self.max_len = max_len + self.has_cls
         self.positions = nn.Embedding(self.max_len, d_model) if config.positions == "learned" else None
-        self.cls = nn.Parameter(torch.randn(d_model) * INIT_STD) if self.has_cls else None
+        self.cls = nn.Parameter(torch.randn(d_model) * POSITION_STD) if self.has_cls else None
         self.blocks = nn.ModuleList(
             Block(
                 d_model,
@@ -90,9 +90,11 @@ class Network(nn.Module):
         )
         self.norm = nn.LayerNorm(d_model)
         self.classifier = None if num_classes is None else nn.Linear(d_model, num_classes)
-        for table in (self.embedding, self.positions):
-            if table is not None:
-                nn.init.normal_(table.weight, std=INIT_STD)
+        # Tied logits start with unit variance, and a token weighs more than its position: with both at 0.02, MQAR
+        # with 4 chunks learns nothing in 1,000 steps that it learns in 300 so.
+        nn.init.normal_(self.embedding.weight, std=d_model**-0.5)
+        if self.positions is not None:
+            nn.init.normal_(self.positions.weight, std=POSITION_STD)
 
     def forward(
         self, tokens: Tensor, labelled: Tensor | None = None, key_padding_mask: Tensor | None = None
@@ -110,7 +112,7 @@ class Network(nn.Module):
         return nn.functional.linear(hidden, self.embedding.weight)
 
     def hidden(self, tokens: Tensor, key_padding_mask: Tensor | None = None) -> Tensor:
-        """The last hidden states, normed: [batch, seq_len, d_model]; one more at the end with a CLS token."""
+        """The last hidden states, normed: [batch, seq_len, d_model]; one more with a CLS token."""
         hidden, mask = self.embed(tokens, key_padding_mask)
         for block in self.blocks:
             hidden = block(hidden, mask)
@@ -121,9 +123,10 @@ class Network(nn.Module):
         """The first block's input and padding mask. CLS comes last, so that it sees all in the causal form too."""
         hidden: Tensor = self.embedding(tokens)
         if self.cls is not None:
-            hidden = torch.cat((hidden, self.cls.expand(len(tokens), 1, -1)), dim=1)
+            here = torch.arange(tokens.shape[1] + 1, device=tokens.device) == cls_place(tokens, key_padding_mask)
+            hidden = torch.where(here[..., None], self.cls, nn.functional.pad(hidden, (0, 0, 0, 1)))
             if key_padding_mask is not None:
-                key_padding_mask = nn.functional.pad(key_padding_mask, (0, 1), value=False)
+                key_padding_mask = nn.functional.pad(key_padding_mask, (0, 1), value=True) & ~here
         seq_len = hidden.shape[1]
         if self.positions is not None:
             if seq_len > self.max_len:
@@ -134,7 +137,8 @@ class Network(nn.Module):
     def pooled(self, hidden: Tensor, key_padding_mask: Tensor | None) -> Tensor:
         """[batch, d_model]: CLS, or the mean over the tokens that are not padded."""
         if self.has_cls:
-            return hidden[:, -1]
+            place = cls_place(hidden[:, 1:], key_padding_mask)
+            return hidden.take_along_dim(place[..., None], dim=1)[:, 0]
         if key_padding_mask is None:
             return hidden.mean(1)
         keep = (~key_padding_mask)[..., None].to(hidden.dtype)
@@ -156,3 +160,11 @@ class Network(nn.Module):
         """Trained parameters, without those of the embeddings unless asked for."""
         tables = {id(t.weight) for t in (self.embedding, self.positions) if t is not None}
         return sum(p.numel() for p in self.parameters() if p.requires_grad and (embeddings or id(p) not in tables))
+
+
+def cls_place(tokens: Tensor, key_padding_mask: Tensor | None) -> Tensor:
+    """Where CLS stands: [batch, 1] int64, behind the last token that is not padded, whatever the padding's length."""
+    end = torch.full((len(tokens), 1), tokens.shape[1], device=tokens.device)
+    if key_padding_mask is None:
+        return end
+    return end - (~key_padding_mask).flip(-1).to(torch.uint8).argmax(-1, keepdim=True)
