@@ -1,0 +1,56 @@
+"""Tables of the README come from rows."""
+
+import pytest
+
+from zeta_core.studies import readme
+from zeta_core.studies.readme import fill, mqar_table, operator_table
+
+TRAIN = """\
+status,attention,d_k,num_chunks,local_window,device,slice,value,reachable,wall_s,torch,dtype
+ok,zeta,3,8,0,A CPU,all,0.9,1.0,50.0,2.13,fp32
+ok,zeta,3,8,0,A CPU,all,1.0,1.0,60.0,2.13,fp32
+ok,zeta,3,8,0,A CPU,pairs=4,1.0,1.0,60.0,2.13,fp32
+failed,zeta,3,8,0,A CPU,all,,1.0,,2.13,fp32
+ok,softmax,,,,A CPU,all,0.5,1.0,9.0,2.13,fp32
+"""
+BENCH = """\
+status,points,device,seq_len,mode,timing,heads,batch,provider,time_ms,num_chunks,torch,dtype
+ok,random,GPU,65536,forward,graph,8,1,zeta_triton,0.5,8,2.11,bf16
+ok,random,GPU,65536,forward,graph,8,1,sdpa_cudnn,10.0,,2.11,bf16
+ok,random,GPU,65536,forward,graph,8,1,sdpa_flash,15.0,,2.11,bf16
+skipped,random,GPU,65536,forward,graph,8,1,sdpa_x,,,2.11,bf16
+ok,equal,GPU,65536,forward,graph,8,1,zeta_triton,9.0,8,2.11,bf16
+"""
+
+
+@pytest.fixture
+def results(tmp_path):
+    (tmp_path / "train.csv").write_text(TRAIN)
+    (tmp_path / "bench_operator.csv").write_text(BENCH)
+    return tmp_path
+
+
+def test_seeds_of_one_configuration_are_one_line(results):
+    table = mqar_table(results)
+    assert "| zeta | 3 | 8 | 0 | 0.9000, 0.9500 of 2 | 1.00 | 60 |" in table
+    assert "| softmax | - | - | - | 0.5000, 0.5000 of 1 | 1.00 | 9 |" in table
+    assert "Measured on A CPU, torch 2.13, fp32." in table
+
+
+def test_the_operator_is_compared_with_the_fastest_opponent(results):
+    assert "| GPU | 65,536 | forward | graph | 0.5 (C 8) | 10 (sdpa_cudnn) | 20.0 |" in operator_table(results)
+
+
+def test_only_what_stands_between_the_marks_is_replaced(results):
+    text = "before\n<!-- table: mqar -->\nold\n<!-- end -->\nafter\n"
+    filled = fill(text, results)
+    assert filled.startswith("before\n<!-- table: mqar -->\n| attention")
+    assert filled.endswith("<!-- end -->\nafter\n")
+    assert "old" not in filled
+    assert fill(filled, results) == filled
+
+
+def test_every_mark_of_the_readme_is_a_table():
+    with pytest.raises(KeyError):
+        fill("<!-- table: none -->\n<!-- end -->", None)
+    assert set(readme.TABLES) == {"mqar", "operator"}

@@ -1,0 +1,220 @@
+"""`zeta check`: is the operator right on this machine? Against float64, from the definitions."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from zeta_core.ops import zeta_attention, zeta_plan
+from zeta_core.ops.impl import resolve_impl
+from zeta_core.records import versions
+
+TORCH_RANGE, TRITON_RANGE = "2.11 to 2.13", "3.6 to 3.8"
+"""What this was tested with; another version is named, and judged by its results like any."""
+MULTIPLE = 4.0
+"""A kernel may be this many times further from float64 than plain torch in the same precision is, at most."""
+FLOORS = {torch.float32: 2e-5, torch.float16: 2e-3, torch.bfloat16: 1e-2}
+"""Relative errors that are allowed whatever plain torch's own error: rounding of the weights and of the output."""
+
+
+@dataclass(frozen=True)
+class Check:
+    """One line of the report."""
+
+    name: str
+    passed: bool
+    found: str
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Shapes and options of one comparison."""
+
+    name: str
+    seq_len: int = 203
+    d_k: int = 3
+    d_v: int = 64
+    dtype: torch.dtype = torch.float32
+    points: Literal["random", "few", "equal"] = "random"
+    padded: bool = False
+    options: dict[str, Any] = field(default_factory=dict)
+
+
+SETTINGS = (
+    Setting("cauchy, fp32"),
+    Setting("cauchy, bf16", dtype=torch.bfloat16),
+    Setting("cauchy, fp16, 64 chunks", dtype=torch.float16, options={"num_chunks": 64}),
+    Setting("64 distinct points, bf16", points="few", dtype=torch.bfloat16, seq_len=1031),
+    Setting("all points equal, bf16", points="equal", dtype=torch.bfloat16, seq_len=517),
+    Setting("negative_euclidean, d_K 2", d_k=2, options={"score": "negative_euclidean"}),
+    Setting("inverse_euclidean, d_K 1", d_k=1, options={"score": "inverse_euclidean"}),
+    Setting("normalized_dot, d_K 5", d_k=5, options={"score": "normalized_dot"}),
+    Setting("3 curves, refined", options={"curves": 3, "top_k": 24, "refine": 2}),
+    Setting("local window, padding", padded=True, options={"local_window": 5}),
+    Setting("bidirectional, padding", padded=True, options={"causal": False}),
+    Setting("d_K 16, d_V 48, no mean", d_k=16, d_v=48, options={"history_mean": False, "chunk_size": 50}),
+    Setting("1 token", seq_len=1),
+)
+
+
+def run_checks(device: torch.device) -> Iterator[Check]:
+    """All checks of the implementation that `auto` takes on a device, one by one."""
+    impl = resolve_impl("auto", device)
+    found = versions()
+    yield Check(
+        "versions", True, f"python {platform.python_version()}, torch {found.torch}, triton {found.triton or '-'}"
+    )
+    for setting in SETTINGS:
+        yield compare(setting, device, impl)
+    yield future_leak(device, impl)
+    yield determinism(device, impl)
+    yield strides(device, impl)
+
+
+def tensors(setting: Setting, device: torch.device) -> dict[str, Tensor]:
+    """q, k, v, gamma (a leaf a head), the output's gradient and the padding mask, seeded."""
+    generator = torch.Generator().manual_seed(1)
+    shape = (2, 3, setting.seq_len)
+    q, k = torch.rand(2, *shape, setting.d_k, generator=generator).unbind(0)
+    if setting.points == "few":
+        words = torch.rand(64, setting.d_k, generator=generator)
+        q, k = (words[torch.randint(64, shape, generator=generator)] for _ in range(2))
+    elif setting.points == "equal":
+        q, k = torch.full_like(q, 0.5), torch.full_like(k, 0.5)
+    v, gradient = torch.randn(2, *shape, setting.d_v, generator=generator).to(setting.dtype).unbind(0)
+    gamma = torch.tensor([0.05, 0.2, 0.5])
+    mask = torch.zeros(2, setting.seq_len, dtype=torch.bool)
+    if setting.padded:
+        mask[0, setting.seq_len // 2 :], mask[1, :3] = True, True
+    given = {"q": q, "k": k, "v": v, "gamma": gamma, "gradient": gradient, "mask": mask}
+    return {name: tensor.to(device) for name, tensor in given.items()}
+
+
+def results(
+    given: dict[str, Tensor], setting: Setting, forward: Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
+) -> dict[str, Tensor]:
+    """The output, and the gradients of q, k, v and gamma, in float64 on the CPU."""
+    leaves = [given[name].detach().clone().requires_grad_() for name in ("q", "k", "v", "gamma")]
+    out = forward(*leaves)
+    gradients = torch.autograd.grad(out, leaves, given["gradient"].to(out.dtype), allow_unused=True)
+    names = ("out", "dq", "dk", "dv", "dgamma")
+    values = (out, *(torch.zeros_like(leaf) if g is None else g for g, leaf in zip(gradients, leaves, strict=True)))
+    return {name: value.detach().double().cpu() for name, value in zip(names, values, strict=True)}
+
+
+def compare(setting: Setting, device: torch.device, impl: Literal["reference", "triton"]) -> Check:
+    """An implementation's output and every gradient against float64 from the definitions."""
+    given = tensors(setting, device)
+    mask = given["mask"] if setting.padded else None
+
+    def run(which: Literal["reference", "triton"]) -> Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]:
+        return lambda q, k, v, gamma: zeta_attention(
+            q, k, v, gamma=gamma, key_padding_mask=mask, impl=which, **setting.options
+        )
+
+    cpu = {name: tensor.cpu() for name, tensor in given.items()}
+    wide = {name: tensor.double() if tensor.is_floating_point() else tensor for name, tensor in cpu.items()}
+    exact = results(wide, setting, lambda q, k, v, gamma: by_definition(q, k, v, gamma, setting, cpu))
+    found, plain = results(given, setting, run(impl)), results(given, setting, run("reference"))
+    worst, bound, where = 0.0, 1.0, "out"
+    for name, value in exact.items():
+        scale = max(1.0, float(value.norm()))  # a gradient that is zero is compared by its size
+        error, own = (float((side[name] - value).norm()) / scale for side in (found, plain))
+        limit = max(FLOORS[setting.dtype], MULTIPLE * own)
+        if not error / limit <= worst / bound:
+            worst, bound, where = error, limit, name
+    passed = worst <= bound
+    return Check(f"against float64: {setting.name}", passed, f"{where} off by {worst:.1e}, at most {bound:.1e}")
+
+
+def by_definition(
+    q: Tensor, k: Tensor, v: Tensor, gamma: Tensor, setting: Setting, narrow: dict[str, Tensor]
+) -> Tensor:
+    """All pairs in float64 with the keys that were selected; the selection itself is from the narrow coordinates."""
+    options = {"score": "cauchy", "causal": True, "history_mean": True, "local_window": 0, **setting.options}
+    chosen = {
+        name: options[name] for name in ("num_chunks", "chunk_size", "top_k", "curves", "refine") if name in options
+    }
+    mask = narrow["mask"]
+    ids = zeta_plan(
+        narrow["q"], narrow["k"], causal=options["causal"], key_padding_mask=mask, impl="reference", **chosen
+    ).indices()
+    seq_len = q.shape[2]
+    place = torch.arange(seq_len)
+    see = torch.zeros(*q.shape[:3], seq_len + 1, dtype=torch.bool).scatter_(-1, ids % (seq_len + 1), True)[
+        ..., :seq_len
+    ]
+    past = place <= place[:, None] if options["causal"] else torch.ones(seq_len, seq_len, dtype=torch.bool)
+    see = (see | (past & ((place - place[:, None]).abs() < options["local_window"]))) & ~mask[:, None, None]
+    average = (past & ~mask[:, None]).double()
+    average = (average / average.sum(-1, keepdim=True).clamp(min=1))[:, None]
+    weight = _weights(q[..., :, None, :], k[..., None, :, :], gamma[:, None, None], options["score"])
+    mean_key, mean_value = average @ k, average @ v
+    mean_weight = _weights(q, mean_key, gamma[:, None], options["score"]) * (average.sum(-1) > 0)
+    weight = torch.where(see, weight, 0)
+    total = weight.sum(-1, keepdim=True)
+    summed = weight @ v
+    if options["history_mean"]:
+        summed, total = summed + mean_weight[..., None] * mean_value, total + mean_weight[..., None]
+    return torch.where(total > 0, summed / torch.where(total > 0, total, 1), 0)
+
+
+def _weights(q: Tensor, k: Tensor, gamma: Tensor, score: str) -> Tensor:
+    if score == "normalized_dot":
+        return torch.exp((torch.cosine_similarity(2 * q - 1, 2 * k - 1, dim=-1) - 1) / gamma)
+    squared = (q - k).square().sum(-1)
+    if score == "cauchy":
+        return 1 / (squared + gamma**2)
+    if score == "negative_euclidean":
+        return torch.exp(-squared / gamma**2)
+    return 1 / ((squared + 1e-300).sqrt() + gamma)
+
+
+def future_leak(device: torch.device, impl: Literal["reference", "triton"]) -> Check:
+    """Changing all tokens from some position on must not change any bit of the rows before."""
+    given = tensors(Setting("leak", seq_len=300), device)
+    cut = 211
+
+    def out(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        return zeta_attention(q, k, v, gamma=0.1, chunk_size=32, local_window=3, impl=impl)[:, :, :cut]
+
+    before = out(given["q"], given["k"], given["v"])
+    for tensor in (given["q"], given["k"], given["v"]):
+        tensor[:, :, cut:] = torch.rand_like(tensor[:, :, cut:])
+    changed = int((out(given["q"], given["k"], given["v"]) != before).any(-1).sum())
+    return Check(
+        "no row sees the future", changed == 0, f"{changed} of {before[..., 0].numel()} earlier rows changed"
+    )
+
+
+def determinism(device: torch.device, impl: Literal["reference", "triton"]) -> Check:
+    """Two runs give the same bits, forward and backward."""
+    setting = Setting(
+        "twice", seq_len=1025, points="few", dtype=torch.bfloat16 if device.type == "cuda" else torch.float32
+    )
+    given = tensors(setting, device)
+
+    def run() -> dict[str, Tensor]:
+        return results(given, setting, lambda q, k, v, gamma: zeta_attention(q, k, v, gamma=gamma, impl=impl))
+
+    first, second = run(), run()
+    different = [name for name in first if not torch.equal(first[name], second[name])]
+    return Check("two runs, the same bits", not different, ", ".join(different) or "out, dq, dk, dv, dgamma")
+
+
+def strides(device: torch.device, impl: Literal["reference", "triton"]) -> Check:
+    """Transposed and expanded inputs give the bits of contiguous ones."""
+    given = tensors(Setting("strides", seq_len=257), device)
+    q, k, v = (given[name].transpose(1, 2).contiguous().transpose(1, 2) for name in ("q", "k", "v"))
+    q = q[:, :1].expand(-1, 3, -1, -1)
+
+    def out(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        return zeta_attention(q, k, v, gamma=0.1, impl=impl)
+
+    same = torch.equal(out(q, k, v), out(q.contiguous(), k.contiguous(), v.contiguous()))
+    return Check("strided inputs", same, "as contiguous ones" if same else "differ from contiguous ones")
