@@ -12,7 +12,7 @@ from torch import Tensor
 
 from zeta_core.errors import OptionError
 
-from .attend.kernel_run import Setting, forward
+from .attend.kernel_run import Setting, forward, shape_of, sums_size
 from .attend.kernel_run_backward import Need, backward
 from .layout import fields_of, layout_of
 from .windows.kernel_plan import KernelPlan, plan_coords
@@ -25,9 +25,9 @@ library.define(
     "plan(Tensor code_q, Tensor code_k, Tensor? mask, int chunk, int top_k, int curves, int refine, bool gradients)"
     " -> (Tensor, Tensor)"
 )
-library.define(f"attend({TENSORS}, {SETTING}) -> (Tensor, Tensor)")
+library.define(f"attend({TENSORS}, {SETTING}) -> (Tensor, Tensor, Tensor)")
 library.define(
-    f"attend_backward(Tensor grad, {TENSORS}, Tensor out, Tensor stat, {SETTING}, bool need_q, bool need_k, "
+    f"attend_backward(Tensor grad, {TENSORS}, Tensor out, Tensor stat, Tensor sums, {SETTING}, bool need_q, bool need_k, "
     "bool need_v, bool need_gamma) -> (Tensor, Tensor, Tensor, Tensor)"
 )
 ANY_DEVICE = "CompositeExplicitAutograd"
@@ -67,7 +67,7 @@ def attend_plan(
         raise OptionError(f"causal={causal} does not fit the plan, which was made with causal={not causal}")
     if not plan.gradients and torch.is_grad_enabled() and any(t.requires_grad for t in (q, k, v, gamma)):
         raise OptionError("the plan was made for a forward pass alone; make it where gradients are on")
-    out, _ = torch.ops.zeta.attend(
+    out, _, _ = torch.ops.zeta.attend(
         q, k, v, gamma, mask, plan.buffer, plan.cells, score, plan.chunk or 0, plan.top_k, plan.curves, plan.refine,
         plan.gradients, history_mean, local_window,
     )  # fmt: skip
@@ -108,15 +108,22 @@ def plan_fake(
 
 def attend(
     q: Tensor, k: Tensor, v: Tensor, gamma: Tensor, mask: Tensor | None, plan: Tensor, cells: Tensor, *setting: int
-) -> tuple[Tensor, Tensor]:
+) -> tuple[Tensor, Tensor, Tensor]:
     return forward(q, k, v, gamma, mask, plan, cells, Setting(*setting))
 
 
 def attend_fake(
     q: Tensor, k: Tensor, v: Tensor, gamma: Tensor, mask: Tensor | None, plan: Tensor, cells: Tensor, *setting: int
-) -> tuple[Tensor, Tensor]:
+) -> tuple[Tensor, Tensor, Tensor]:
     along = v if v.stride(-1) == 1 and v.stride(2) * v.shape[2] < 2**31 else v.contiguous()
-    return torch.empty_like(along), v.new_empty((q.shape[0] * q.shape[1], q.shape[2]), dtype=torch.float32)
+    rows, seq_len = q.shape[0] * q.shape[1], q.shape[2]
+    options = Setting(*setting)
+    sums = sums_size(shape_of(q.shape, v.shape[-1], options)) if options.history else (0,)
+    return (
+        torch.empty_like(along),
+        v.new_empty((rows, seq_len), dtype=torch.float32),
+        v.new_empty(sums, dtype=torch.float32),
+    )
 
 
 def attend_backward(
@@ -130,10 +137,11 @@ def attend_backward(
     cells: Tensor,
     out: Tensor,
     stat: Tensor,
+    sums: Tensor,
     *rest: int,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     setting, need = Setting(*rest[:-4]), Need(*rest[-4:])
-    dq, dk, dv, dgamma = backward(grad, q, k, v, gamma, mask, plan, cells, out, stat, setting, need)
+    dq, dk, dv, dgamma = backward(grad, q, k, v, gamma, mask, plan, cells, out, stat, sums, setting, need)
     return dq, dk, dv, dgamma if need.gamma else torch.empty_like(gamma)
 
 
@@ -145,15 +153,15 @@ def attend_backward_fake(
     return torch.empty_like(q, **flat), torch.empty_like(k, **flat), torch.empty_like(along), torch.empty_like(gamma)
 
 
-def save(ctx: torch.autograd.function.FunctionCtx, inputs: tuple, output: tuple[Tensor, Tensor]) -> None:
-    out, stat = output
-    ctx.mark_non_differentiable(stat)
+def save(ctx: torch.autograd.function.FunctionCtx, inputs: tuple, output: tuple[Tensor, ...]) -> None:
+    out, stat, sums = output
+    ctx.mark_non_differentiable(stat, sums)
     ctx.set_materialize_grads(False)
-    ctx.save_for_backward(*inputs[:7], out, stat)
+    ctx.save_for_backward(*inputs[:7], out, stat, sums)
     ctx.setting = inputs[7:]
 
 
-def differentiate(ctx: torch.autograd.function.FunctionCtx, grad: Tensor | None, _stat: Tensor | None) -> tuple:
+def differentiate(ctx: torch.autograd.function.FunctionCtx, grad: Tensor | None, *_others: None) -> tuple:
     nothing = (None,) * (3 + len(ctx.setting))
     if grad is None:
         return (None,) * 4 + nothing

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import accumulate
 
 EXACT, LEVELS, ALL = 0, 1, 2
 """A list of keys for every chunk; for the limits of 1, 2, 4, 8, ... chunks; one for everything."""
@@ -125,6 +126,9 @@ class Fields:
     """[rows, seq_len], by token: the grid distance of the last key kept, and its place; for refine > 1."""
     size: int
     """Of one curve."""
+    kept: tuple[str, ...]
+    sizes: tuple[int, ...]
+    """The arrays that are kept, in their order, and their sizes."""
 
 
 @lru_cache(maxsize=256)
@@ -146,8 +150,7 @@ def fields_of(layout: Layout, curves: int, refine: int, gradients: bool) -> Fiel
         "bound": tokens if refine > 1 else None,
         "tie": tokens if refine > 1 else None,
     }
-    at, places = 0, {}
-    for name, size in sizes.items():
-        places[name] = -1 if size is None else at
-        at += 0 if size is None else -(-size // ALIGN) * ALIGN
-    return Fields(size=at, **places)
+    kept = {name: -(-size // ALIGN) * ALIGN for name, size in sizes.items() if size is not None}
+    ends = dict(zip(kept, accumulate(kept.values()), strict=True))
+    places = {name: ends[name] - kept[name] if name in kept else -1 for name in sizes}
+    return Fields(size=sum(kept.values()), kept=tuple(kept), sizes=tuple(kept.values()), **places)

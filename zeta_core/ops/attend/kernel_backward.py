@@ -7,62 +7,51 @@ import triton.language as tl
 
 from ..kernel_layout import LEVELS, list_of_segment, list_offset, query_tile
 from ..kernel_masks import selected
-from .kernel_forward import LONG
+from .kernel_forward import LONG, in_window
 from .kernel_pairs import (
     NORMALIZED_DOT,
     UNROLLED,
     closeness,
     columns,
-    gamma_slope,
+    gamma_factor,
+    inverse,
     product,
-    share,
-    slope,
-    strength,
+    pull_factor,
+    pull_term,
+    slopes,
+    unit_of,
+    wide_rows,
 )
 
 
 @triton.jit
-def pull_term(e, q, x, SCORE: tl.constexpr):
-    """A pair's part of the gradient of q, without the factor 2 of distances."""
-    if SCORE == NORMALIZED_DOT:
-        return e * x
-    else:
-        return e * (q - x)
-
-
-@triton.jit
 def backward_block(
-    r0, highest, start, stop, token, valid, grad, stat, delta, d0, d1, d2, d3, rest, sent, dgamma, q0, q1, q2, q3,
-    q_at, ids, k_base, v_base, gamma, stride_kn, stride_vn, chunk, local, plan_row, curve_size, place_at, first_at,
+    r0, highest, start, count, token, grad, inverted, delta, d0, d1, d2, d3, rest, sent, dgamma, q0, q1, q2, q3, q_at,
+    ids, k_base, v_base, gamma, unit, stride_kn, stride_vn, chunk, local, plan_row, curve_size, place_at, first_at,
     last_at, bound_at, tie_at, q_cells, k_cells, DIMS: tl.constexpr, PAD_K: tl.constexpr, CELL_DIMS: tl.constexpr,
     D_V: tl.constexpr, PAD_V: tl.constexpr, SCORE: tl.constexpr, MODE: tl.constexpr, CURVE: tl.constexpr,
     REFINE: tl.constexpr, LOCAL: tl.constexpr, BLOCK_N: tl.constexpr,
 ):  # fmt: skip
     """d0..d3, dgamma: [BLOCK, BLOCK_N], summed over the last at the end; rest: [BLOCK, PAD_K] beyond 4 dimensions."""
     r = r0 + tl.arange(0, BLOCK_N)
-    inside = r < highest
-    # key: [BLOCK_N] int32
-    key = tl.load(ids + r, mask=inside, other=0)
+    # key: [BLOCK_N] int32; past the end the last one again, which the mask leaves out
+    key = tl.load(ids + tl.minimum(r, highest - 1))
     k_at = k_base + key * stride_kn
-    # x: [1, BLOCK_N], one coordinate each
-    x0, x1, x2, x3 = columns(k_at[None, :], inside[None, :], DIMS)
-    dim = tl.arange(0, PAD_V)
-    # values: [BLOCK_N, PAD_V]
-    values = tl.load(
-        v_base + (key * stride_vn)[:, None] + dim[None, :], mask=inside[:, None] & (dim < D_V)[None, :], other=0.0
-    )
+    # x: [1, BLOCK_N], one coordinate each; values: [BLOCK_N, PAD_V]
+    x0, x1, x2, x3 = columns(k_at[None, :], unit, DIMS)
+    values = wide_rows(v_base, key * stride_vn, D_V, PAD_V)
     close = closeness(
-        q0, q1, q2, q3, x0, x1, x2, x3, q_at[:, None], k_at[None, :], valid[:, None], inside[None, :], DIMS, SCORE
-    )
-    ok = (r[None, :] >= start[:, None]) & (r[None, :] < stop[:, None])
+        q0, q1, q2, q3, x0, x1, x2, x3, q_at[:, None], k_at[None, :], unit, gamma, DIMS, SCORE
+    )  # fmt: skip
+    ok = in_window(r[None, :], start[:, None], count[:, None])
     ok = selected(
         ok, token[:, None], key[None, :], chunk, local, plan_row, curve_size, place_at, first_at, last_at, bound_at,
         tie_at, q_cells, k_cells, CELL_DIMS, MODE, CURVE, CURVE, REFINE, LOCAL,
     )  # fmt: skip
-    P = share(strength(close, gamma, SCORE), stat[:, None], SCORE)
-    G = tl.where(ok, P * (product(grad, tl.trans(values)) - delta[:, None]), 0.0)
-    e = slope(G, close, gamma, SCORE)
-    dgamma += gamma_slope(G, e, close, gamma, SCORE)
+    _P, e, of_gamma = slopes(
+        ok, close, product(grad, tl.trans(values)), delta[:, None], inverted[:, None], gamma, SCORE
+    )  # fmt: skip
+    dgamma += of_gamma
     if DIMS <= UNROLLED:
         d0 += pull_term(e, q0, x0, SCORE)
         if DIMS > 1:
@@ -74,8 +63,8 @@ def backward_block(
     else:
         coord = tl.arange(0, PAD_K)
         # x: [BLOCK_N, PAD_K]
-        x = tl.load(k_at[:, None] + coord[None, :], mask=inside[:, None] & (coord < DIMS)[None, :], other=0.0)
-        rest += tl.dot(e, x.to(tl.float32), input_precision="ieee")
+        x = tl.load(k_at[:, None] + coord[None, :], mask=(coord < DIMS)[None, :], other=0.0).to(tl.float32) * unit
+        rest += tl.dot(e, x, input_precision="ieee")
         sent += tl.sum(e, 1)
     return d0, d1, d2, d3, rest, sent, dgamma
 
@@ -91,7 +80,7 @@ def backward_kernel(
     REFINE: tl.constexpr, LOCAL: tl.constexpr, BLOCK: tl.constexpr, BLOCK_N: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
     """Adds to dq. Also writes, in the order of sorted queries, what the pass over keys reads of each query:
-    sorted [2 + DIMS, rows, seq_len] its stat, delta and (up to 4) coordinates, ends [2, rows, seq_len] the
+    sorted [2 + DIMS, rows, seq_len] its `inverse`, delta and (up to 4) scaled coordinates, ends [2, rows, seq_len] the
     places of the first and last key of its window."""
     pid = tl.program_id(0)
     row = pid // tiles
@@ -115,9 +104,9 @@ def backward_kernel(
         stop = tl.load(fields + stop_at + base + place, mask=valid, other=0)
     else:
         stop = start + tl.minimum(tl.load(fields + visible_at + row * WIDTH + index), window)
-        stop = tl.where(valid, stop, 0)
+    count = tl.where(valid, stop - start, 0)
     lowest = tl.min(tl.where(valid, start, seq_len), 0)
-    highest = tl.max(stop, 0)
+    highest = tl.max(tl.where(valid, stop, 0), 0)
     ids = fields + row.to(tl.int64) * list_ids + list_offset(index, chunk, MODE)
     q_at = q_ptr + batch * stride_qb + head * stride_qh + token * stride_qn
     k_base = k_ptr + batch * stride_kb + head * stride_kh
@@ -126,25 +115,21 @@ def backward_kernel(
     k_cells += base * CELL_DIMS
     plan_row = plan_ptr + base
     gamma = tl.load(gamma_ptr + head)
-    # q: [BLOCK, 1], one coordinate each
-    q0, q1, q2, q3 = columns(q_at[:, None], valid[:, None], DIMS)
-    dim = tl.arange(0, PAD_V)
-    # grad: [BLOCK, PAD_V]; stat, delta: [BLOCK]
-    grad = tl.load(
-        grad_ptr + batch * stride_gb + head * stride_gh + (token * stride_gn)[:, None] + dim[None, :],
-        mask=valid[:, None] & (dim < D_V)[None, :],
-        other=0.0,
-    )
-    stat = tl.load(stat_ptr + base + token, mask=valid, other=1.0)
-    delta = tl.load(delta_ptr + base + token, mask=valid, other=0.0)
-    some = stop > start
+    unit = unit_of(gamma, SCORE)
+    gamma *= unit
+    # q: [BLOCK, 1], one coordinate each; grad: [BLOCK, PAD_V]; stat, delta: [BLOCK]
+    q0, q1, q2, q3 = columns(q_at[:, None], unit, DIMS)
+    grad = wide_rows(grad_ptr + batch * stride_gb + head * stride_gh, token * stride_gn, D_V, PAD_V)
+    inverted = inverse(tl.load(stat_ptr + base + token), SCORE)
+    delta = tl.load(delta_ptr + base + token)
+    some = count > 0
     # ids of both ends of a window, then their places: [BLOCK] int32
     first = tl.load(fields + place_at + base + tl.load(ids + start, mask=some, other=0), mask=some, other=1)
     last = tl.load(fields + place_at + base + tl.load(ids + stop - 1, mask=some, other=0), mask=some, other=0)
     tokens = rows.to(tl.int64) * seq_len
     tl.store(ends_ptr + base + place, first, mask=valid)
     tl.store(ends_ptr + tokens + base + place, last, mask=valid)
-    tl.store(sorted_ptr + base + place, stat, mask=valid)
+    tl.store(sorted_ptr + base + place, inverted, mask=valid)
     tl.store(sorted_ptr + tokens + base + place, delta, mask=valid)
 
     zero = tl.zeros([BLOCK, BLOCK_N], tl.float32)
@@ -154,39 +139,38 @@ def backward_kernel(
     if highest - lowest <= LONG * BLOCK_N:
         for r0 in tl.range(lowest, highest, BLOCK_N, num_stages=STAGES):
             d0, d1, d2, d3, rest, sent, dgamma = backward_block(
-                r0, highest, start, stop, token, valid, grad, stat, delta, d0, d1, d2, d3, rest, sent, dgamma, q0, q1,
-                q2, q3, q_at, ids, k_base, v_base, gamma, stride_kn, stride_vn, chunk, local, plan_row, curve_size,
-                place_at, first_at, last_at, bound_at, tie_at, q_cells, k_cells, DIMS, PAD_K, CELL_DIMS, D_V, PAD_V,
-                SCORE, MODE, CURVE, REFINE, LOCAL, BLOCK_N,
+                r0, highest, start, count, token, grad, inverted, delta, d0, d1, d2, d3, rest, sent, dgamma, q0, q1,
+                q2, q3, q_at, ids, k_base, v_base, gamma, unit, stride_kn, stride_vn, chunk, local, plan_row,
+                curve_size, place_at, first_at, last_at, bound_at, tie_at, q_cells, k_cells, DIMS, PAD_K, CELL_DIMS,
+                D_V, PAD_V, SCORE, MODE, CURVE, REFINE, LOCAL, BLOCK_N,
             )  # fmt: skip
     else:
         r0 = lowest
         while r0 < highest:
             d0, d1, d2, d3, rest, sent, dgamma = backward_block(
-                r0, highest, start, stop, token, valid, grad, stat, delta, d0, d1, d2, d3, rest, sent, dgamma, q0, q1,
-                q2, q3, q_at, ids, k_base, v_base, gamma, stride_kn, stride_vn, chunk, local, plan_row, curve_size,
-                place_at, first_at, last_at, bound_at, tie_at, q_cells, k_cells, DIMS, PAD_K, CELL_DIMS, D_V, PAD_V,
-                SCORE, MODE, CURVE, REFINE, LOCAL, BLOCK_N,
+                r0, highest, start, count, token, grad, inverted, delta, d0, d1, d2, d3, rest, sent, dgamma, q0, q1,
+                q2, q3, q_at, ids, k_base, v_base, gamma, unit, stride_kn, stride_vn, chunk, local, plan_row,
+                curve_size, place_at, first_at, last_at, bound_at, tie_at, q_cells, k_cells, DIMS, PAD_K, CELL_DIMS,
+                D_V, PAD_V, SCORE, MODE, CURVE, REFINE, LOCAL, BLOCK_N,
             )  # fmt: skip
             r0 += BLOCK_N
-            r0 = tl.min(tl.where(stop > r0, tl.maximum(start, r0), highest), 0)
-    tl.store(partial, tl.sum(tl.sum(dgamma, 1), 0))
+            r0 = tl.min(tl.where(start + count > r0, tl.maximum(start, r0), highest), 0)
+    tl.store(partial, gamma_factor(gamma, unit, SCORE) * tl.sum(tl.sum(dgamma, 1), 0))
     dq_at = dq_ptr + (base + token) * DIMS
-    double = 1.0 if SCORE == NORMALIZED_DOT else 2.0
+    factor = pull_factor(unit, SCORE)
     if DIMS <= UNROLLED:
         to = sorted_ptr + 2 * tokens + base + place
-        q_line = q_at
         for d in tl.static_range(DIMS):
             pulled = d0 if d == 0 else (d1 if d == 1 else (d2 if d == 2 else d3))
             # dq, q: [BLOCK], one coordinate
             old = tl.load(dq_at + d, mask=valid, other=0.0)
-            tl.store(dq_at + d, old + double * tl.sum(pulled, 1), mask=valid)
-            tl.store(to + d * tokens, tl.load(q_line + d, mask=valid, other=0.0).to(tl.float32), mask=valid)
+            tl.store(dq_at + d, old + factor * tl.sum(pulled, 1), mask=valid)
+            tl.store(to + d * tokens, tl.load(q_at + d).to(tl.float32) * unit, mask=valid)
     else:
         coord = tl.arange(0, PAD_K)
         narrow = valid[:, None] & (coord < DIMS)[None, :]
         # q, dq: [BLOCK, PAD_K]
-        q = tl.load(q_at[:, None] + coord[None, :], mask=narrow, other=0.0).to(tl.float32)
+        q = tl.load(q_at[:, None] + coord[None, :], mask=narrow, other=0.0).to(tl.float32) * unit
         old = tl.load(dq_at[:, None] + coord[None, :], mask=narrow, other=0.0)
-        pulled = rest if SCORE == NORMALIZED_DOT else 2 * (q * sent[:, None] - rest)
-        tl.store(dq_at[:, None] + coord[None, :], old + pulled, mask=narrow)
+        pulled = rest if SCORE == NORMALIZED_DOT else q * sent[:, None] - rest
+        tl.store(dq_at[:, None] + coord[None, :], old + factor * pulled, mask=narrow)

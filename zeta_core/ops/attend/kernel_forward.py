@@ -14,7 +14,9 @@ from .kernel_pairs import (
     merged,
     nothing_yet,
     strength,
+    unit_of,
     weigh,
+    wide_rows,
 )
 
 LONG = tl.constexpr(8)
@@ -22,29 +24,30 @@ LONG = tl.constexpr(8)
 
 
 @triton.jit
+def in_window(r, start, count):
+    """start <= r < start + count, as one comparison; r, start and count broadcast."""
+    return (r - start).to(tl.uint32, bitcast=True) < count.to(tl.uint32, bitcast=True)
+
+
+@triton.jit
 def forward_block(
-    r0, highest, start, stop, token, valid, summed, total, top, q0, q1, q2, q3, q_at, ids, k_base, v_base, gamma,
-    stride_kn, stride_vn, seq_len, chunk, local, plan_row, curve_size, place_at, first_at, last_at, bound_at, tie_at,
-    q_cells, k_cells, DIMS: tl.constexpr, CELL_DIMS: tl.constexpr, D_V: tl.constexpr, PAD_V: tl.constexpr,
+    r0, highest, start, count, token, summed, total, top, q0, q1, q2, q3, q_at, ids, k_base, v_base, gamma, unit,
+    stride_kn, stride_vn, chunk, local, plan_row, curve_size, place_at, first_at, last_at, bound_at, tie_at, q_cells,
+    k_cells, DIMS: tl.constexpr, CELL_DIMS: tl.constexpr, D_V: tl.constexpr, PAD_V: tl.constexpr,
     SCORE: tl.constexpr, MODE: tl.constexpr, CURVE: tl.constexpr, REFINE: tl.constexpr, LOCAL: tl.constexpr,
     BLOCK_N: tl.constexpr,
 ):  # fmt: skip
     r = r0 + tl.arange(0, BLOCK_N)
-    inside = r < highest
-    # key: [BLOCK_N] int32
-    key = tl.load(ids + r, mask=inside, other=0)
+    # key: [BLOCK_N] int32; past the end the last one again, which the mask leaves out
+    key = tl.load(ids + tl.minimum(r, highest - 1))
     k_at = k_base + key * stride_kn
-    # x: [1, BLOCK_N], one coordinate each
-    x0, x1, x2, x3 = columns(k_at[None, :], inside[None, :], DIMS)
-    dim = tl.arange(0, PAD_V)
-    # values: [BLOCK_N, PAD_V]
-    values = tl.load(
-        v_base + (key * stride_vn)[:, None] + dim[None, :], mask=inside[:, None] & (dim < D_V)[None, :], other=0.0
-    )
+    # x: [1, BLOCK_N], one coordinate each; values: [BLOCK_N, PAD_V]
+    x0, x1, x2, x3 = columns(k_at[None, :], unit, DIMS)
+    values = wide_rows(v_base, key * stride_vn, D_V, PAD_V)
     close = closeness(
-        q0, q1, q2, q3, x0, x1, x2, x3, q_at[:, None], k_at[None, :], valid[:, None], inside[None, :], DIMS, SCORE
-    )
-    ok = (r[None, :] >= start[:, None]) & (r[None, :] < stop[:, None])
+        q0, q1, q2, q3, x0, x1, x2, x3, q_at[:, None], k_at[None, :], unit, gamma, DIMS, SCORE
+    )  # fmt: skip
+    ok = in_window(r[None, :], start[:, None], count[:, None])
     ok = selected(
         ok, token[:, None], key[None, :], chunk, local, plan_row, curve_size, place_at, first_at, last_at, bound_at,
         tie_at, q_cells, k_cells, CELL_DIMS, MODE, CURVE, CURVE, REFINE, LOCAL,
@@ -56,12 +59,12 @@ def forward_block(
         scale = tl.where(higher == float("-inf"), 0.0, higher)
         weight = tl.exp(weight - scale[:, None])
         before = tl.exp(top - scale)
-        total = total * before + tl.sum(weight, 1)
+        total = total * before[:, None] + weight
         summed = summed * before[:, None] + weigh(weight, values)
         top = higher
     else:
         weight = tl.where(ok, weight, 0.0)
-        total += tl.sum(weight, 1)
+        total += weight
         summed += weigh(weight, values)
     return summed, total, top
 
@@ -96,9 +99,9 @@ def forward_kernel(
         stop = tl.load(fields + stop_at + base + place, mask=valid, other=0)
     else:
         stop = start + tl.minimum(tl.load(fields + visible_at + row * WIDTH + index), window)
-        stop = tl.where(valid, stop, 0)
+    count = tl.where(valid, stop - start, 0)
     lowest = tl.min(tl.where(valid, start, seq_len), 0)
-    highest = tl.max(stop, 0)
+    highest = tl.max(tl.where(valid, stop, 0), 0)
     ids = fields + row.to(tl.int64) * list_ids + list_offset(index, chunk, MODE)
     q_at = q_ptr + batch * stride_qb + head * stride_qh + token * stride_qn
     k_base = k_ptr + batch * stride_kb + head * stride_kh
@@ -107,30 +110,32 @@ def forward_kernel(
     k_cells += base * CELL_DIMS
     plan_row = plan_ptr + base
     gamma = tl.load(gamma_ptr + head)
+    unit = unit_of(gamma, SCORE)
+    gamma *= unit
     # q: [BLOCK, 1], one coordinate each
-    q0, q1, q2, q3 = columns(q_at[:, None], valid[:, None], DIMS)
+    q0, q1, q2, q3 = columns(q_at[:, None], unit, DIMS)
     summed = tl.zeros([BLOCK, PAD_V], tl.float32)
-    total = tl.zeros([BLOCK], tl.float32)
+    # Summed over its columns once, at the end.
+    total = tl.zeros([BLOCK, BLOCK_N], tl.float32)
     top = tl.full([BLOCK], float("-inf"), tl.float32)
     if highest - lowest <= LONG * BLOCK_N:
         for r0 in tl.range(lowest, highest, BLOCK_N, num_stages=STAGES):
             summed, total, top = forward_block(
-                r0, highest, start, stop, token, valid, summed, total, top, q0, q1, q2, q3, q_at, ids, k_base, v_base,
-                gamma, stride_kn, stride_vn, seq_len, chunk, local, plan_row, curve_size, place_at, first_at, last_at,
-                bound_at, tie_at, q_cells, k_cells, DIMS, CELL_DIMS, D_V, PAD_V, SCORE, MODE, CURVE, REFINE, LOCAL,
-                BLOCK_N,
+                r0, highest, start, count, token, summed, total, top, q0, q1, q2, q3, q_at, ids, k_base, v_base, gamma,
+                unit, stride_kn, stride_vn, chunk, local, plan_row, curve_size, place_at, first_at, last_at, bound_at,
+                tie_at, q_cells, k_cells, DIMS, CELL_DIMS, D_V, PAD_V, SCORE, MODE, CURVE, REFINE, LOCAL, BLOCK_N,
             )  # fmt: skip
     else:
         r0 = lowest
         while r0 < highest:
             summed, total, top = forward_block(
-                r0, highest, start, stop, token, valid, summed, total, top, q0, q1, q2, q3, q_at, ids, k_base, v_base,
-                gamma, stride_kn, stride_vn, seq_len, chunk, local, plan_row, curve_size, place_at, first_at, last_at,
-                bound_at, tie_at, q_cells, k_cells, DIMS, CELL_DIMS, D_V, PAD_V, SCORE, MODE, CURVE, REFINE, LOCAL,
-                BLOCK_N,
+                r0, highest, start, count, token, summed, total, top, q0, q1, q2, q3, q_at, ids, k_base, v_base, gamma,
+                unit, stride_kn, stride_vn, chunk, local, plan_row, curve_size, place_at, first_at, last_at, bound_at,
+                tie_at, q_cells, k_cells, DIMS, CELL_DIMS, D_V, PAD_V, SCORE, MODE, CURVE, REFINE, LOCAL, BLOCK_N,
             )  # fmt: skip
             r0 += BLOCK_N
-            r0 = tl.min(tl.where(stop > r0, tl.maximum(start, r0), highest), 0)
+            r0 = tl.min(tl.where(start + count > r0, tl.maximum(start, r0), highest), 0)
+    total = tl.sum(total, 1)
     dim = tl.arange(0, PAD_V)
     out_at = out_ptr + batch * stride_ob + head * stride_oh + (token * stride_on)[:, None] + dim[None, :]
     out_mask = valid[:, None] & (dim < D_V)[None, :]

@@ -9,16 +9,20 @@ import triton
 import triton.language as tl
 
 from .kernel_pairs import (
+    CAUCHY,
     NORMALIZED_DOT,
     SMALLEST_NORM,
     exponential,
-    gamma_slope,
+    gamma_factor,
+    inverse,
     merged,
     nothing_yet,
-    share,
-    slope,
+    pull_factor,
+    slopes,
     strength,
     term,
+    unit_of,
+    weigh,
 )
 
 PREFIX_ROWS = tl.constexpr(16)
@@ -42,7 +46,7 @@ def sums_kernel(
     values = tl.zeros([BLOCK, PAD_V], tl.float32)
     keys = tl.zeros([BLOCK, PAD_K], tl.float32)
     count = tl.zeros([BLOCK], tl.float32)
-    for i in range(0, stretch, BLOCK):
+    for i in tl.range(0, stretch, BLOCK, num_stages=1):
         token = first + i + tl.arange(0, BLOCK)
         valid = token < seq_len
         if PADDED:
@@ -99,13 +103,30 @@ def directions(x, DIMS: tl.constexpr, PAD_K: tl.constexpr):
 
 
 @triton.jit
+def running_sum(v, total, BLOCK: tl.constexpr):
+    """Inclusive sums of v [BLOCK, PAD_V] over rows in float32; total: its sum.
+
+    Half precision goes through a product with a triangle of ones, which is exact; but there 0 times the NaN of
+    a later token is NaN, so with anything that is not finite it is a plain cumulative sum."""
+    if v.dtype == tl.float32:
+        return tl.cumsum(v, 0)
+    else:
+        line = tl.arange(0, BLOCK)
+        below = (line[:, None] >= line[None, :]).to(v.dtype)
+        sums = tl.dot(below, v)
+        strange = tl.sum((total * 0 != 0).to(tl.int32), 0)
+        if strange > 0:
+            sums = tl.cumsum(v.to(tl.float32), 0)
+        return sums
+
+
+@triton.jit
 def means(
     token, valid, v_base, k_base, stride_vn, stride_kn, mask_base, values, keys, count, DIMS: tl.constexpr,
     PAD_K: tl.constexpr, D_V: tl.constexpr, PAD_V: tl.constexpr, CAUSAL: tl.constexpr, PADDED: tl.constexpr,
+    BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Mean value, mean key and number of keys for a block of tokens, and the carries after it.
-
-    A plain cumulative sum, not a product with a triangle: 0 times the NaN of a later token is NaN."""
+    """Mean value, mean key and number of keys for a block of tokens, and the carries after it."""
     if CAUSAL:
         dim, coord = tl.arange(0, PAD_V), tl.arange(0, PAD_K)
         counted = valid
@@ -117,18 +138,23 @@ def means(
             v_base + (token * stride_vn)[:, None] + dim[None, :],
             mask=counted[:, None] & (dim < D_V)[None, :],
             other=0.0,
-        ).to(tl.float32)
+        )
         k = tl.load(
             k_base + (token * stride_kn)[:, None] + coord[None, :],
             mask=counted[:, None] & (coord < DIMS)[None, :],
             other=0.0,
         ).to(tl.float32)
-        ones = counted.to(tl.float32)
-        number = count + tl.cumsum(ones, 0)
+        if PADDED:
+            ones = counted.to(tl.float32)
+            number = count + tl.cumsum(ones, 0)
+            count += tl.sum(ones, 0)
+        else:
+            number = (token + 1).to(tl.float32)
         each = 1.0 / tl.maximum(number, 1.0)
-        u = (values[None, :] + tl.cumsum(v, 0)) * each[:, None]
+        here = tl.sum(v.to(tl.float32), 0)
+        u = (values[None, :] + running_sum(v, here, BLOCK)) * each[:, None]
         x = (keys[None, :] + tl.cumsum(k, 0)) * each[:, None]
-        return u, x, number, values + tl.sum(v, 0), keys + tl.sum(k, 0), count + tl.sum(ones, 0)
+        return u, x, number, values + here, keys + tl.sum(k, 0), count
     else:
         number = count + valid.to(tl.float32) * 0
         each = 1.0 / tl.maximum(number, 1.0)
@@ -136,13 +162,18 @@ def means(
 
 
 @triton.jit
-def compared(q, x, DIMS: tl.constexpr, PAD_K: tl.constexpr, SCORE: tl.constexpr):
-    """Closeness of each query to its own candidate; q [BLOCK, PAD_K] holds directions for the cosine, x does not."""
+def compared(q, x, gamma, unit, DIMS: tl.constexpr, PAD_K: tl.constexpr, SCORE: tl.constexpr):
+    """`closeness` of each query to its own candidate, and x as compared: a direction, or in units of the kernel.
+
+    q [BLOCK, PAD_K] comes as compared already. The last two are of directions alone."""
     if SCORE == NORMALIZED_DOT:
         x, norm, short = directions(x, DIMS, PAD_K)
         return tl.sum(term(q, x, SCORE), 1), x, norm, short
     else:
+        x *= unit
         close = tl.sum(tl.where((tl.arange(0, PAD_K) < DIMS)[None, :], term(q, x, SCORE), 0.0), 1)
+        if SCORE == CAUCHY:
+            close += gamma * gamma
         return close, x, close, close < 0
 
 
@@ -167,22 +198,24 @@ def history_kernel(
     mask_base = mask_ptr + batch * seq_len
     dim, coord = tl.arange(0, PAD_V), tl.arange(0, PAD_K)
     gamma = tl.load(gamma_ptr + head)
+    unit = unit_of(gamma, SCORE)
+    gamma *= unit
     upto = index if CAUSAL else stretches
     values, keys, count = add_up(sums_ptr, row, 0, upto, stretches, PAD_K, PAD_V)
-    for i in range(0, stretch, BLOCK):
+    for i in tl.range(0, stretch, BLOCK, num_stages=1):
         token = index * stretch + i + tl.arange(0, BLOCK)
         valid = token < seq_len
         u, x, number, values, keys, count = means(
             token, valid, v_base, k_base, stride_vn, stride_kn, mask_base, values, keys, count, DIMS, PAD_K, D_V,
-            PAD_V, CAUSAL, PADDED,
+            PAD_V, CAUSAL, PADDED, BLOCK,
         )  # fmt: skip
         # q: [BLOCK, PAD_K]
         q = tl.load(
             q_base + (token * stride_qn)[:, None] + coord[None, :],
             mask=valid[:, None] & (coord < DIMS)[None, :],
             other=0.0,
-        ).to(tl.float32)
-        close, _x, _norm, _short = compared(q, x, DIMS, PAD_K, SCORE)
+        ).to(tl.float32) * unit
+        close, _x, _norm, _short = compared(q, x, gamma, unit, DIMS, PAD_K, SCORE)
         weight = strength(close, gamma, SCORE)
         known = valid & (token >= first_row)
         exists = number > 0
@@ -228,6 +261,8 @@ def history_backward_kernel(
     base = row.to(tl.int64) * seq_len
     dim, coord = tl.arange(0, PAD_V), tl.arange(0, PAD_K)
     gamma = tl.load(gamma_ptr + head)
+    unit = unit_of(gamma, SCORE)
+    gamma *= unit
     values, keys, count = tl.zeros([PAD_V], tl.float32), tl.zeros([PAD_K], tl.float32), 0.0
     if HISTORY:
         upto = index if CAUSAL else stretches
@@ -235,7 +270,7 @@ def history_backward_kernel(
     sent_v = tl.zeros([BLOCK, PAD_V], tl.float32)
     sent_k = tl.zeros([BLOCK, PAD_K], tl.float32)
     dgamma = tl.zeros([BLOCK], tl.float32)
-    for i in range(0, stretch, BLOCK):
+    for i in tl.range(0, stretch, BLOCK, num_stages=1):
         token = index * stretch + i + tl.arange(0, BLOCK)
         valid = token < seq_len
         wide = valid[:, None] & (dim < D_V)[None, :]
@@ -249,24 +284,24 @@ def history_backward_kernel(
         if HISTORY:
             u, x, number, values, keys, count = means(
                 token, valid, v_base, k_base, stride_vn, stride_kn, mask_base, values, keys, count, DIMS, PAD_K, D_V,
-                PAD_V, CAUSAL, PADDED,
+                PAD_V, CAUSAL, PADDED, BLOCK,
             )  # fmt: skip
             # q: [BLOCK, PAD_K], stat: [BLOCK]
-            q = tl.load(q_base + (token * stride_qn)[:, None] + coord[None, :], mask=narrow, other=0.0).to(tl.float32)
+            q = tl.load(q_base + (token * stride_qn)[:, None] + coord[None, :], mask=narrow, other=0.0)
+            q = q.to(tl.float32) * unit
             stat = tl.load(stat_ptr + base + token, mask=valid, other=1.0)
-            close, unit, norm, short = compared(q, x, DIMS, PAD_K, SCORE)
-            exists = valid & (number > 0)
-            P = tl.where(exists, share(strength(close, gamma, SCORE), stat, SCORE), 0.0)
-            G = P * (tl.sum(grad * u, 1) - delta)
-            e = slope(G, close, gamma, SCORE)
-            dgamma += gamma_slope(G, e, close, gamma, SCORE)
+            close, x, norm, short = compared(q, x, gamma, unit, DIMS, PAD_K, SCORE)
+            P, e, of_gamma = slopes(
+                valid & (number > 0), close, tl.sum(grad * u, 1), delta, inverse(stat, SCORE), gamma, SCORE
+            )  # fmt: skip
+            dgamma += of_gamma
             each = 1.0 / tl.maximum(number, 1.0)
             if SCORE == NORMALIZED_DOT:
-                dq = e[:, None] * unit
-                flat = q - unit * tl.sum(q * unit, 1)[:, None]
+                dq = e[:, None] * x
+                flat = q - x * tl.sum(q * x, 1)[:, None]
                 pull = tl.where(short, 0.0, 2 * e / norm)[:, None] * flat * each[:, None]
             else:
-                dq = 2 * e[:, None] * (q - x)
+                dq = pull_factor(unit, SCORE) * e[:, None] * (q - x)
                 pull = -dq * each[:, None]
             pull = tl.where(narrow, pull, 0.0)
             tl.store(dq_ptr + own, dq, mask=narrow)
@@ -276,7 +311,7 @@ def history_backward_kernel(
             sent_k += pull
         else:
             tl.store(dq_ptr + own, tl.zeros([BLOCK, PAD_K], tl.float32), mask=narrow)
-    tl.store(dgamma_ptr + row * dgamma_stride + index, tl.sum(dgamma, 0))
+    tl.store(dgamma_ptr + row * dgamma_stride + index, gamma_factor(gamma, unit, SCORE) * tl.sum(dgamma, 0))
     if HISTORY:
         to = later_ptr + pid.to(tl.int64) * (PAD_V + PAD_K + 1)
         tl.store(to + dim, tl.sum(sent_v, 0))
@@ -303,7 +338,7 @@ def history_return_kernel(
     dim, coord = tl.arange(0, PAD_V), tl.arange(0, PAD_K)
     since = index + 1 if CAUSAL else 0
     values, keys, _count = add_up(later_ptr, row, since, stretches, stretches, PAD_K, PAD_V)
-    for i in range(0, stretch, BLOCK):
+    for i in tl.range(0, stretch, BLOCK, num_stages=1):
         token = index * stretch + stretch - BLOCK - i + tl.arange(0, BLOCK)
         valid = token < seq_len
         wide = valid[:, None] & (dim < D_V)[None, :]
@@ -320,9 +355,11 @@ def history_return_kernel(
             if CAUSAL:
                 # grad: [BLOCK, PAD_V], share: [BLOCK]
                 grad = tl.load(grad_base + (token * stride_gn)[:, None] + dim[None, :], mask=wide, other=0.0)
-                sent = grad.to(tl.float32) * tl.load(share_ptr + base + token, mask=valid, other=0.0)[:, None]
-                to_v = values[None, :] + tl.cumsum(sent, 0, reverse=True)
-                values += tl.sum(sent, 0)
+                share = tl.load(share_ptr + base + token, mask=valid, other=0.0)
+                line = tl.arange(0, BLOCK)
+                above = tl.where(line[:, None] <= line[None, :], share[None, :], 0.0)
+                to_v = values[None, :] + weigh(above, grad)
+                values += tl.sum(grad.to(tl.float32) * share[:, None], 0)
             else:
                 to_v = values[None, :] + tl.zeros([BLOCK, PAD_V], tl.float32)
         if PADDED:

@@ -12,8 +12,19 @@ import triton.language as tl
 
 from ..kernel_layout import ALL, LEVELS, list_of_segment, segment_start
 from ..kernel_masks import selected
-from .kernel_backward import pull_term
-from .kernel_pairs import NORMALIZED_DOT, UNROLLED, closeness, columns, product, share, slope, strength
+from .kernel_forward import in_window
+from .kernel_pairs import (
+    NORMALIZED_DOT,
+    UNROLLED,
+    closeness,
+    columns,
+    product,
+    pull_factor,
+    pull_term,
+    slopes,
+    unit_of,
+    wide_rows,
+)
 
 
 @triton.jit
@@ -32,58 +43,59 @@ def first_at_least(values, low, high, bound, STEPS: tl.constexpr):
 
 @triton.jit
 def ranges_kernel(
-    tiles_ptr, visible_ptr, start_ptr, stop_ptr, since_ptr, jump_ptr, visits_ptr, seq_len, chunk, window, key_tiles,
+    tiles_ptr, visible_ptr, start_ptr, stop_ptr, since_ptr, shift_ptr, visits_ptr, seq_len, chunk, window, key_tiles,
     segments, num_lists, MODE: tl.constexpr, WIDTH: tl.constexpr, KEY_TILE: tl.constexpr, BLOCK: tl.constexpr,
     STEPS: tl.constexpr,
 ):  # fmt: skip
     """For each tile of keys, visits [rows, key_tiles]: the queries that may see one of its keys.
 
     They are numbered segment by segment: since [rows, key_tiles, WIDTH] is the first number of a segment, and
-    a number plus all `jump` of the segments up to its own is the place of its query. A segment without keys
-    in the tile is left out even if windows span the tile."""
+    a number plus the segment's shift is the place of its query. A segment without keys in the tile is left out
+    even if windows span the tile."""
     blocks = tl.cdiv(key_tiles, BLOCK)
     pid = tl.program_id(0)
     row = pid // blocks
     tile = (pid % blocks) * BLOCK + tl.arange(0, BLOCK)
-    valid = tile < key_tiles
+    segment = tl.arange(0, WIDTH)
+    index = list_of_segment(segment, MODE)
+    exists = (index >= 0) & (segment < segments)
+    index = tl.maximum(index, 0)
     starts = start_ptr + row.to(tl.int64) * seq_len
     stops = stop_ptr + row.to(tl.int64) * seq_len
     total = tl.load(visible_ptr + row * WIDTH + num_lists - 1)
-    table = tiles_ptr + (row * key_tiles + tile) * WIDTH
-    visits, shift = tile * 0, tile * 0
-    to = (row * key_tiles + tile) * WIDTH
-    for segment in range(WIDTH):
-        index = list_of_segment(segment, MODE)
-        low, high = tile * 0, tile * 0
-        if (index >= 0) & (segment < segments):
-            size = tl.load(visible_ptr + row * WIDTH + index)
-            # c0, c1: [BLOCK] int32, keys of this list before and up to the end of the tile
-            c0 = tl.load(table + index, mask=valid & (tile * KEY_TILE < total), other=0)
-            c1 = tl.load(table + WIDTH + index, mask=valid & ((tile + 1) * KEY_TILE < total), other=0)
-            c1 = tl.where((tile + 1) * KEY_TILE < total, c1, size)
-            some = valid & (tile * KEY_TILE < total) & (c0 < c1)
-            begin = tl.minimum(segment_start(segment + tile * 0, chunk, MODE), seq_len)
-            if MODE == ALL:
-                end = tile * 0 + seq_len
-            else:
-                end = tl.minimum(segment_start(segment + 1 + tile * 0, chunk, MODE), seq_len)
-            end = tl.where(some, end, begin)
-            if MODE == LEVELS:
-                first = first_at_least(stops, begin, end, c0 + 1, STEPS)
-            else:
-                first = first_at_least(starts, begin, end, c0 + 1 - tl.minimum(size, window), STEPS)
-            last = first_at_least(starts, begin, end, c1, STEPS)
-            low = tl.where(some, first, 0)
-            high = tl.where(some, tl.maximum(last, first), 0)
-        tl.store(since_ptr + to + segment, visits, mask=valid)
-        tl.store(jump_ptr + to + segment, low - visits - shift, mask=valid)
-        shift = low - visits
-        visits += high - low
-    tl.store(visits_ptr + row * key_tiles + tile, visits, mask=valid)
+    # size: [WIDTH] int32
+    size = tl.load(visible_ptr + row * WIDTH + index, mask=exists, other=0)
+    table = tiles_ptr + (row * key_tiles + tile)[:, None] * WIDTH + index[None, :]
+    now = ((tile < key_tiles) & (tile * KEY_TILE < total))[:, None] & exists[None, :]
+    later = ((tile + 1) * KEY_TILE < total)[:, None] & exists[None, :]
+    # c0, c1: [BLOCK, WIDTH] int32, keys of each list before and up to the end of each tile
+    c0 = tl.load(table, mask=now, other=0)
+    c1 = tl.where(later, tl.load(table + WIDTH, mask=later, other=0), size[None, :])
+    some = now & (c0 < c1)
+    begin = tl.minimum(segment_start(segment, chunk, MODE), seq_len)
+    if MODE == ALL:
+        end = segment * 0 + seq_len
+    else:
+        end = tl.minimum(segment_start(segment + 1, chunk, MODE), seq_len)
+    begin = begin[None, :] + c0 * 0
+    end = tl.where(some, end[None, :] + c0 * 0, begin)
+    if MODE == LEVELS:
+        first = first_at_least(stops, begin, end, c0 + 1, STEPS)
+    else:
+        first = first_at_least(starts, begin, end, c0 + 1 - tl.minimum(size, window)[None, :], STEPS)
+    last = tl.maximum(first_at_least(starts, begin, end, c1, STEPS), first)
+    count = tl.where(some, last - first, 0)
+    since = tl.cumsum(count, 1) - count
+    shift = tl.where(some, first, 0) - since
+    to = (row * key_tiles + tile)[:, None] * WIDTH + segment[None, :]
+    written = (tile < key_tiles)[:, None] & (segment >= 0)[None, :]
+    tl.store(since_ptr + to, since, mask=written)
+    tl.store(shift_ptr + to, shift, mask=written)
+    tl.store(visits_ptr + row * key_tiles + tile, tl.sum(count, 1), mask=tile < key_tiles)
 
 
 @triton.jit
-def parts_kernel(visits_ptr, parts_ptr, size_ptr, key_tiles, most, BLOCK: tl.constexpr):
+def parts_kernel(visits_ptr, parts_ptr, size_ptr, key_tiles, most, LEAST: tl.constexpr, BLOCK: tl.constexpr):
     """Number the parts of tiles that are visited too often: parts [rows, key_tiles + 1] is how many come before
     a tile, size [rows] the visits a part. Half of `most` parts hold all visits of a row, so `most` are enough."""
     row = tl.program_id(0)
@@ -94,7 +106,7 @@ def parts_kernel(visits_ptr, parts_ptr, size_ptr, key_tiles, most, BLOCK: tl.con
         # visits: [BLOCK] int32
         total += tl.load(visits_ptr + tile, mask=tile < key_tiles, other=0)
     each = tl.cdiv(tl.sum(total, 0), most // 2)
-    size = tl.maximum(512, tl.cdiv(each, 16) * 16)
+    size = tl.maximum(LEAST, tl.cdiv(each, 16) * 16)
     tl.store(size_ptr + row, size)
     to = parts_ptr + row * (key_tiles + 1)
     before = size * 0
@@ -154,7 +166,7 @@ def store_gradients(
 
 @triton.jit
 def keys_kernel(
-    q_ptr, k_ptr, v_ptr, gamma_ptr, grad_ptr, sorted_ptr, ends_ptr, dk_ptr, dv_ptr, slots_ptr, since_ptr, jump_ptr,
+    q_ptr, k_ptr, v_ptr, gamma_ptr, grad_ptr, sorted_ptr, ends_ptr, dk_ptr, dv_ptr, slots_ptr, since_ptr, shift_ptr,
     visits_ptr, parts_ptr, size_ptr, plan_ptr, q_cells, k_cells, heads, rows, seq_len, chunk, local, key_tiles, most,
     stride_qb,
     stride_qh, stride_qn, stride_kb, stride_kh, stride_kn, stride_vb, stride_vh, stride_vn, stride_gb, stride_gh,
@@ -168,16 +180,16 @@ def keys_kernel(
     each = most + key_tiles
     pid = tl.program_id(0)
     row = pid // each
-    unit = pid % each
+    task = pid % each
     parts = parts_ptr + row * (key_tiles + 1)
-    is_part = unit < most
+    is_part = task < most
     if is_part:
-        exists = unit < tl.load(parts + key_tiles)
-        tile = tl.minimum(tile_of_part(parts, unit, key_tiles, STEPS), key_tiles - 1)
+        exists = task < tl.load(parts + key_tiles)
+        tile = tl.minimum(tile_of_part(parts, task, key_tiles, STEPS), key_tiles - 1)
         size = tl.load(size_ptr + row)
-        visit = (unit - tl.load(parts + tile)) * size
+        visit = (task - tl.load(parts + tile)) * size
     else:
-        tile = unit - most
+        tile = task - most
         exists = tl.load(parts + tile + 1) == tl.load(parts + tile)
         size = tl.load(visits_ptr + row * key_tiles + tile)
         visit = size * 0
@@ -185,9 +197,10 @@ def keys_kernel(
         return
     until = tl.minimum(visit + size, tl.load(visits_ptr + row * key_tiles + tile))
     column = tl.arange(0, WIDTH)
-    # the first visit of each segment, and what it adds to a visit's number: [WIDTH] int32
-    since = tl.load(since_ptr + (row * key_tiles + tile) * WIDTH + column)
-    jump = tl.load(jump_ptr + (row * key_tiles + tile) * WIDTH + column)
+    # the first visit of each segment, and the change of what to add to a visit's number: [WIDTH] int32
+    table = (row * key_tiles + tile) * WIDTH + column
+    since = tl.load(since_ptr + table)
+    jump = tl.load(shift_ptr + table) - tl.load(shift_ptr + table - 1, mask=column > 0, other=0)
     batch = (row // heads).to(tl.int64)
     head = (row % heads).to(tl.int64)
     base = row.to(tl.int64) * seq_len
@@ -201,66 +214,62 @@ def keys_kernel(
     q_base = q_ptr + batch * stride_qb + head * stride_qh
     grad_base = grad_ptr + batch * stride_gb + head * stride_gh
     dim, coord = tl.arange(0, PAD_V), tl.arange(0, PAD_K)
+    gamma = tl.load(gamma_ptr + head)
+    unit = unit_of(gamma, SCORE)
+    gamma *= unit
     # x: [T, 1], one coordinate each; values: [T, PAD_V]
-    x0, x1, x2, x3 = columns(k_at[:, None], held[:, None], DIMS)
-    values = tl.load(
-        v_ptr + batch * stride_vb + head * stride_vh + (key * stride_vn)[:, None] + dim[None, :],
-        mask=held[:, None] & (dim < D_V)[None, :],
-        other=0.0,
-    )
+    x0, x1, x2, x3 = columns(k_at[:, None], unit, DIMS)
+    values = wide_rows(v_ptr + batch * stride_vb + head * stride_vh, key * stride_vn, D_V, PAD_V)
     q_cells += base * CELL_DIMS
     k_cells += base * CELL_DIMS
-    gamma = tl.load(gamma_ptr + head)
     zero = tl.zeros([KEY_TILE, BLOCK], tl.float32)
     d0, d1, d2, d3 = zero, zero, zero, zero
     rest = tl.zeros([KEY_TILE, PAD_K], tl.float32)
     sent = tl.zeros([KEY_TILE], tl.float32)
     dv = tl.zeros([KEY_TILE, PAD_V], tl.float32)
+    # Places that no window holds, for rows past the last key; and the first token that sees a key.
+    place = tl.where(held, place, 2147483647)
     limit = (key // chunk) * chunk + chunk
     for n in tl.range(visit, until, BLOCK, num_stages=STAGES):
         number = n + tl.arange(0, BLOCK)
-        valid = number < until
-        slot = number + tl.sum(tl.where(number[:, None] >= since[None, :], jump[None, :], 0), 1)
-        slot = tl.where(valid, slot, 0)
-        # query, places of its window's ends: [BLOCK] int32; stat, delta: [BLOCK]
-        query = tl.load(fields + order_at + base + slot, mask=valid, other=0)
-        first = tl.load(ends_ptr + base + slot, mask=valid, other=1)
-        last = tl.load(ends_ptr + tokens + base + slot, mask=valid, other=0)
-        stat = tl.load(sorted_ptr + base + slot, mask=valid, other=1.0)
-        delta = tl.load(sorted_ptr + tokens + base + slot, mask=valid, other=0.0)
+        slot = tl.minimum(number, until - 1)
+        slot += tl.sum(tl.where(slot[:, None] >= since[None, :], jump[None, :], 0), 1)
+        # query, places of its window's ends: [BLOCK] int32; inverted, delta: [BLOCK]
+        query = tl.load(fields + order_at + base + slot)
+        first = tl.load(ends_ptr + base + slot)
+        last = tl.load(ends_ptr + tokens + base + slot)
+        inverted = tl.load(sorted_ptr + base + slot)
+        delta = tl.load(sorted_ptr + tokens + base + slot)
+        count = tl.where(number < until, last - first + 1, 0)
         q_at = q_base + query * stride_qn
-        q0, q1, q2, q3 = x0, x0, x0, x0
         if DIMS <= UNROLLED:
             # q: [1, BLOCK], one coordinate each, in the order of sorted queries
             own = sorted_ptr + 2 * tokens + base + slot[None, :]
-            q0 = tl.load(own, mask=valid[None, :], other=0.0)
+            q0 = tl.load(own)
+            q1, q2, q3 = q0, q0, q0
             if DIMS > 1:
-                q1 = tl.load(own + tokens, mask=valid[None, :], other=0.0)
+                q1 = tl.load(own + tokens)
             if DIMS > 2:
-                q2 = tl.load(own + 2 * tokens, mask=valid[None, :], other=0.0)
+                q2 = tl.load(own + 2 * tokens)
             if DIMS > 3:
-                q3 = tl.load(own + 3 * tokens, mask=valid[None, :], other=0.0)
+                q3 = tl.load(own + 3 * tokens)
         else:
-            q0, q1, q2, q3 = columns(q_at[None, :], valid[None, :], DIMS)
+            q0, q1, q2, q3 = columns(q_at[None, :], unit, DIMS)
         # grad: [BLOCK, PAD_V]
-        grad = tl.load(
-            grad_base + (query * stride_gn)[:, None] + dim[None, :],
-            mask=valid[:, None] & (dim < D_V)[None, :],
-            other=0.0,
-        )
+        grad = wide_rows(grad_base, query * stride_gn, D_V, PAD_V)
         close = closeness(
-            q0, q1, q2, q3, x0, x1, x2, x3, q_at[None, :], k_at[:, None], valid[None, :], held[:, None], DIMS, SCORE
-        )
-        ok = held[:, None] & (first[None, :] <= place[:, None]) & (place[:, None] <= last[None, :])
+            q0, q1, q2, q3, x0, x1, x2, x3, q_at[None, :], k_at[:, None], unit, gamma, DIMS, SCORE
+        )  # fmt: skip
+        ok = in_window(place[:, None], first[None, :], count[None, :])
         if MODE != ALL:
             ok = ok & (limit[:, None] <= query[None, :])
         ok = selected(
             ok, query[None, :], key[:, None], chunk, local, plan_ptr + base, curve_size, place_at, first_at, last_at,
             bound_at, tie_at, q_cells, k_cells, CELL_DIMS, MODE, CURVE, CURVE, REFINE, LOCAL,
         )  # fmt: skip
-        P = tl.where(ok, share(strength(close, gamma, SCORE), stat[None, :], SCORE), 0.0)
-        G = P * (product(values, tl.trans(grad)) - delta[None, :])
-        e = slope(G, close, gamma, SCORE)
+        P, e, _of_gamma = slopes(
+            ok, close, product(values, tl.trans(grad)), delta[None, :], inverted[None, :], gamma, SCORE
+        )  # fmt: skip
         if NEED_V:
             if grad.dtype == tl.float32:
                 dv += tl.dot(P, grad, input_precision="ieee")
@@ -276,20 +285,20 @@ def keys_kernel(
                 d3 += pull_term(e, x3, q3, SCORE)
         else:
             # q: [BLOCK, PAD_K]
-            q = tl.load(
-                q_at[:, None] + coord[None, :], mask=valid[:, None] & (coord < DIMS)[None, :], other=0.0
-            ).to(tl.float32)
-            rest += tl.dot(e, q, input_precision="ieee")
+            q = tl.load(q_at[:, None] + coord[None, :], mask=(coord < DIMS)[None, :], other=0.0)
+            rest += tl.dot(e, q.to(tl.float32) * unit, input_precision="ieee")
             sent += tl.sum(e, 1)
-    double = 1.0 if SCORE == NORMALIZED_DOT else 2.0
-    s0, s1 = double * tl.sum(d0, 1), double * tl.sum(d1, 1)
-    s2, s3 = double * tl.sum(d2, 1), double * tl.sum(d3, 1)
-    if DIMS > UNROLLED and SCORE != NORMALIZED_DOT:
-        # x: [T, PAD_K]
-        x = tl.load(k_at[:, None] + coord[None, :], mask=held[:, None] & (coord < DIMS)[None, :], other=0.0)
-        rest = 2 * (x.to(tl.float32) * sent[:, None] - rest)
+    factor = pull_factor(unit, SCORE)
+    s0, s1 = factor * tl.sum(d0, 1), factor * tl.sum(d1, 1)
+    s2, s3 = factor * tl.sum(d2, 1), factor * tl.sum(d3, 1)
+    if DIMS > UNROLLED:
+        if SCORE != NORMALIZED_DOT:
+            # x: [T, PAD_K]
+            x = tl.load(k_at[:, None] + coord[None, :], mask=(coord < DIMS)[None, :], other=0.0)
+            rest = x.to(tl.float32) * unit * sent[:, None] - rest
+        rest *= factor
     if is_part:
-        slot_at = slots_ptr + (row * most + unit).to(tl.int64) * (KEY_TILE * (PAD_V + PAD_K))
+        slot_at = slots_ptr + (row * most + task).to(tl.int64) * (KEY_TILE * (PAD_V + PAD_K))
         line = tl.arange(0, KEY_TILE)
         tl.store(slot_at + line[:, None] * PAD_V + dim[None, :], dv)
         slot_at += KEY_TILE * PAD_V

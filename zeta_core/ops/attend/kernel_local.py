@@ -10,14 +10,17 @@ from .kernel_pairs import (
     closeness,
     columns,
     exponential,
-    gamma_slope,
+    gamma_factor,
+    inverse,
     merged,
     nothing_yet,
     product,
-    share,
-    slope,
+    pull_factor,
+    slopes,
     strength,
+    unit_of,
     weigh,
+    wide_rows,
 )
 
 
@@ -53,11 +56,14 @@ def local_kernel(
     head = (row % heads).to(tl.int64)
     token = first + tl.arange(0, BLOCK)
     valid = token < seq_len
-    q_at = q_ptr + batch * stride_qb + head * stride_qh + token * stride_qn
+    safe = tl.minimum(token, seq_len - 1)
+    q_at = q_ptr + batch * stride_qb + head * stride_qh + safe * stride_qn
     gamma = tl.load(gamma_ptr + head)
+    unit = unit_of(gamma, SCORE)
+    gamma *= unit
     dim = tl.arange(0, PAD_V)
     # q: [BLOCK, 1], one coordinate each
-    q0, q1, q2, q3 = columns(q_at[:, None], valid[:, None], DIMS)
+    q0, q1, q2, q3 = columns(q_at[:, None], unit, DIMS)
     summed = tl.zeros([BLOCK, PAD_V], tl.float32)
     total = tl.zeros([BLOCK], tl.float32)
     top = tl.full([BLOCK], float("-inf"), tl.float32)
@@ -66,16 +72,13 @@ def local_kernel(
     for n in range(begin, end, BLOCK):
         key = n + tl.arange(0, BLOCK)
         inside = counted(key, mask_ptr, batch, seq_len, PADDED)
-        k_at = k_ptr + batch * stride_kb + head * stride_kh + key * stride_kn
+        other = tl.minimum(key, seq_len - 1)
+        k_at = k_ptr + batch * stride_kb + head * stride_kh + other * stride_kn
         # x: [1, BLOCK], one coordinate each; values: [BLOCK, PAD_V]
-        x0, x1, x2, x3 = columns(k_at[None, :], inside[None, :], DIMS)
-        values = tl.load(
-            v_ptr + batch * stride_vb + head * stride_vh + (key * stride_vn)[:, None] + dim[None, :],
-            mask=inside[:, None] & (dim < D_V)[None, :],
-            other=0.0,
-        )
+        x0, x1, x2, x3 = columns(k_at[None, :], unit, DIMS)
+        values = wide_rows(v_ptr + batch * stride_vb + head * stride_vh, other * stride_vn, D_V, PAD_V)
         close = closeness(
-            q0, q1, q2, q3, x0, x1, x2, x3, q_at[:, None], k_at[None, :], valid[:, None], inside[None, :], DIMS, SCORE
+            q0, q1, q2, q3, x0, x1, x2, x3, q_at[:, None], k_at[None, :], unit, gamma, DIMS, SCORE
         )
         ok = inside[None, :] & near(token[:, None], key[None, :], local, CAUSAL)
         weight = strength(close, gamma, SCORE)
@@ -119,22 +122,21 @@ def local_backward_kernel(
     base = row.to(tl.int64) * seq_len
     token = first + tl.arange(0, BLOCK)
     valid = token < seq_len
-    q_at = q_ptr + batch * stride_qb + head * stride_qh + token * stride_qn
+    safe = tl.minimum(token, seq_len - 1)
+    q_at = q_ptr + batch * stride_qb + head * stride_qh + safe * stride_qn
     gamma = tl.load(gamma_ptr + head)
-    dim, coord = tl.arange(0, PAD_V), tl.arange(0, PAD_K)
+    unit = unit_of(gamma, SCORE)
+    gamma *= unit
+    coord = tl.arange(0, PAD_K)
     # q: [BLOCK, 1], one coordinate each; grad: [BLOCK, PAD_V]; stat, delta: [BLOCK]
-    q0, q1, q2, q3 = columns(q_at[:, None], valid[:, None], DIMS)
-    grad = tl.load(
-        grad_ptr + batch * stride_gb + head * stride_gh + (token * stride_gn)[:, None] + dim[None, :],
-        mask=valid[:, None] & (dim < D_V)[None, :],
-        other=0.0,
-    )
-    stat = tl.load(stat_ptr + base + token, mask=valid, other=1.0)
-    delta = tl.load(delta_ptr + base + token, mask=valid, other=0.0)
+    q0, q1, q2, q3 = columns(q_at[:, None], unit, DIMS)
+    grad = wide_rows(grad_ptr + batch * stride_gb + head * stride_gh, safe * stride_gn, D_V, PAD_V)
+    inverted = inverse(tl.load(stat_ptr + base + safe), SCORE)
+    delta = tl.load(delta_ptr + base + safe)
     narrow = valid[:, None] & (coord < DIMS)[None, :]
     dq_at = dq_ptr + (base + token)[:, None] * DIMS + coord[None, :]
     # q, dq: [BLOCK, PAD_K]
-    q = tl.load(q_at[:, None] + coord[None, :], mask=narrow, other=0.0).to(tl.float32)
+    q = tl.load(q_at[:, None] + coord[None, :], mask=narrow, other=0.0).to(tl.float32) * unit
     dq = tl.load(dq_at, mask=narrow, other=0.0)
     pulled = tl.zeros([BLOCK, PAD_K], tl.float32)
     sent = tl.zeros([BLOCK], tl.float32)
@@ -144,32 +146,27 @@ def local_backward_kernel(
     for n in range(begin, end, BLOCK):
         key = n + tl.arange(0, BLOCK)
         inside = counted(key, mask_ptr, batch, seq_len, PADDED)
-        k_at = k_ptr + batch * stride_kb + head * stride_kh + key * stride_kn
+        other = tl.minimum(key, seq_len - 1)
+        k_at = k_ptr + batch * stride_kb + head * stride_kh + other * stride_kn
         # x: [1, BLOCK], one coordinate each; values: [BLOCK, PAD_V]
-        x0, x1, x2, x3 = columns(k_at[None, :], inside[None, :], DIMS)
-        values = tl.load(
-            v_ptr + batch * stride_vb + head * stride_vh + (key * stride_vn)[:, None] + dim[None, :],
-            mask=inside[:, None] & (dim < D_V)[None, :],
-            other=0.0,
-        )
+        x0, x1, x2, x3 = columns(k_at[None, :], unit, DIMS)
+        values = wide_rows(v_ptr + batch * stride_vb + head * stride_vh, other * stride_vn, D_V, PAD_V)
         close = closeness(
-            q0, q1, q2, q3, x0, x1, x2, x3, q_at[:, None], k_at[None, :], valid[:, None], inside[None, :], DIMS, SCORE
+            q0, q1, q2, q3, x0, x1, x2, x3, q_at[:, None], k_at[None, :], unit, gamma, DIMS, SCORE
         )
         ok = valid[:, None] & inside[None, :] & near(token[:, None], key[None, :], local, CAUSAL)
-        P = share(strength(close, gamma, SCORE), stat[:, None], SCORE)
-        G = tl.where(ok, P * (product(grad, tl.trans(values)) - delta[:, None]), 0.0)
-        e = slope(G, close, gamma, SCORE)
-        dgamma += tl.sum(gamma_slope(G, e, close, gamma, SCORE), 1)
+        _P, e, of_gamma = slopes(
+            ok, close, product(grad, tl.trans(values)), delta[:, None], inverted[:, None], gamma, SCORE
+        )  # fmt: skip
+        dgamma += tl.sum(of_gamma, 1)
         # x: [BLOCK, PAD_K]
-        x = tl.load(k_at[:, None] + coord[None, :], mask=inside[:, None] & (coord < DIMS)[None, :], other=0.0)
-        pulled += tl.dot(e, x.to(tl.float32), input_precision="ieee")
+        x = tl.load(k_at[:, None] + coord[None, :], mask=(coord < DIMS)[None, :], other=0.0).to(tl.float32) * unit
+        pulled += tl.dot(e, x, input_precision="ieee")
         sent += tl.sum(e, 1)
-    if SCORE == NORMALIZED_DOT:
-        dq += pulled
-    else:
-        dq += 2 * (q * sent[:, None] - pulled)
-    tl.store(dq_at, dq, mask=narrow)
-    tl.store(dgamma_ptr + row * dgamma_stride + pid % blocks, tl.sum(dgamma, 0))
+    if SCORE != NORMALIZED_DOT:
+        pulled = q * sent[:, None] - pulled
+    tl.store(dq_at, dq + pull_factor(unit, SCORE) * pulled, mask=narrow)
+    tl.store(dgamma_ptr + row * dgamma_stride + pid % blocks, gamma_factor(gamma, unit, SCORE) * tl.sum(dgamma, 0))
 
 
 @triton.jit
@@ -189,16 +186,15 @@ def local_keys_kernel(
     base = row.to(tl.int64) * seq_len
     key = first + tl.arange(0, BLOCK)
     held = counted(key, mask_ptr, batch, seq_len, PADDED)
-    k_at = k_ptr + batch * stride_kb + head * stride_kh + key * stride_kn
+    safe = tl.minimum(key, seq_len - 1)
+    k_at = k_ptr + batch * stride_kb + head * stride_kh + safe * stride_kn
     gamma = tl.load(gamma_ptr + head)
+    unit = unit_of(gamma, SCORE)
+    gamma *= unit
     dim, coord = tl.arange(0, PAD_V), tl.arange(0, PAD_K)
     # x: [BLOCK, 1], one coordinate each; values: [BLOCK, PAD_V]
-    x0, x1, x2, x3 = columns(k_at[:, None], held[:, None], DIMS)
-    values = tl.load(
-        v_ptr + batch * stride_vb + head * stride_vh + (key * stride_vn)[:, None] + dim[None, :],
-        mask=held[:, None] & (dim < D_V)[None, :],
-        other=0.0,
-    )
+    x0, x1, x2, x3 = columns(k_at[:, None], unit, DIMS)
+    values = wide_rows(v_ptr + batch * stride_vb + head * stride_vh, safe * stride_vn, D_V, PAD_V)
     pulled = tl.zeros([BLOCK, PAD_K], tl.float32)
     sent = tl.zeros([BLOCK], tl.float32)
     dv = tl.zeros([BLOCK, PAD_V], tl.float32)
@@ -207,36 +203,35 @@ def local_keys_kernel(
     for n in range(begin, end, BLOCK):
         query = n + tl.arange(0, BLOCK)
         valid = query < seq_len
-        q_at = q_ptr + batch * stride_qb + head * stride_qh + query * stride_qn
+        other = tl.minimum(query, seq_len - 1)
+        q_at = q_ptr + batch * stride_qb + head * stride_qh + other * stride_qn
         # q: [1, BLOCK], one coordinate each; grad: [BLOCK, PAD_V]; stat, delta: [BLOCK]
-        q0, q1, q2, q3 = columns(q_at[None, :], valid[None, :], DIMS)
-        grad = tl.load(
-            grad_ptr + batch * stride_gb + head * stride_gh + (query * stride_gn)[:, None] + dim[None, :],
-            mask=valid[:, None] & (dim < D_V)[None, :],
-            other=0.0,
-        )
-        stat = tl.load(stat_ptr + base + query, mask=valid, other=1.0)
-        delta = tl.load(delta_ptr + base + query, mask=valid, other=0.0)
+        q0, q1, q2, q3 = columns(q_at[None, :], unit, DIMS)
+        grad = wide_rows(grad_ptr + batch * stride_gb + head * stride_gh, other * stride_gn, D_V, PAD_V)
+        inverted = inverse(tl.load(stat_ptr + base + other), SCORE)
+        delta = tl.load(delta_ptr + base + other)
         close = closeness(
-            q0, q1, q2, q3, x0, x1, x2, x3, q_at[None, :], k_at[:, None], valid[None, :], held[:, None], DIMS, SCORE
+            q0, q1, q2, q3, x0, x1, x2, x3, q_at[None, :], k_at[:, None], unit, gamma, DIMS, SCORE
         )
         ok = held[:, None] & valid[None, :] & near(query[None, :], key[:, None], local, CAUSAL)
-        P = tl.where(ok, share(strength(close, gamma, SCORE), stat[None, :], SCORE), 0.0)
-        e = slope(P * (product(values, tl.trans(grad)) - delta[None, :]), close, gamma, SCORE)
+        P, e, _of_gamma = slopes(
+            ok, close, product(values, tl.trans(grad)), delta[None, :], inverted[None, :], gamma, SCORE
+        )  # fmt: skip
         if NEED_V:
             if grad.dtype == tl.float32:
                 dv += tl.dot(P, grad, input_precision="ieee")
             else:
                 dv += tl.dot(P.to(grad.dtype), grad)
         # q: [BLOCK, PAD_K]
-        q = tl.load(q_at[:, None] + coord[None, :], mask=valid[:, None] & (coord < DIMS)[None, :], other=0.0)
-        pulled += tl.dot(e, q.to(tl.float32), input_precision="ieee")
+        q = tl.load(q_at[:, None] + coord[None, :], mask=(coord < DIMS)[None, :], other=0.0).to(tl.float32) * unit
+        pulled += tl.dot(e, q, input_precision="ieee")
         sent += tl.sum(e, 1)
     narrow = held[:, None] & (coord < DIMS)[None, :]
     if SCORE != NORMALIZED_DOT:
         # x: [BLOCK, PAD_K]
-        x = tl.load(k_at[:, None] + coord[None, :], mask=narrow, other=0.0).to(tl.float32)
-        pulled = 2 * (x * sent[:, None] - pulled)
+        x = tl.load(k_at[:, None] + coord[None, :], mask=narrow, other=0.0).to(tl.float32) * unit
+        pulled = x * sent[:, None] - pulled
+    pulled *= pull_factor(unit, SCORE)
     dk_at = dk_ptr + (base + key)[:, None] * DIMS + coord[None, :]
     # dk: [BLOCK, PAD_K]
     tl.store(dk_at, tl.load(dk_at, mask=narrow, other=0.0) + pulled, mask=narrow)

@@ -1,8 +1,8 @@
 """What kernels share about one (query, candidate) pair: closeness, weight, slope. Shapes broadcast.
 
-With r = 1 / (d^2 + gamma^2): the weight is gamma^2 r, which is at most 1, since 1 / gamma^2 overflows half
-precision. P is a weight over the sum of all, G = P (dO . u - delta) the gradient of its logarithm, and
-e = `slope` makes the gradient of q the sum of 2 e (q - x), of x its negative; for the cosine e x and e q."""
+P is a weight over the sum of all, G = P (dO . u - delta) the gradient of its logarithm. With cauchy and
+r = 1 / (d^2 + gamma^2), e = G r, and the gradient of q is the sum of -2 e (q - x), of x its negative, of gamma
+-2 gamma sum e; other scores change e; for the cosine the gradients are the sums of e x and e q."""
 
 from __future__ import annotations
 
@@ -25,18 +25,42 @@ def exponential(SCORE: tl.constexpr):
 
 
 @triton.jit
-def columns(at, mask, DIMS: tl.constexpr):
-    """The first four coordinates of some rows; those past DIMS repeat the first."""
+def unit_of(gamma, SCORE: tl.constexpr):
+    """A power of two that coordinates are multiplied with, so that gamma lies in [1, 2) and weights below 1.
+
+    Exact, so that differences of neighbours keep every bit. 1 for scores whose weights are at most 1 anyway."""
+    if SCORE == CAUCHY:
+        exponent = (gamma.to(tl.int32, bitcast=True) >> 23) & 255
+        return ((254 - exponent) << 23).to(tl.float32, bitcast=True)
+    else:
+        return gamma * 0 + 1
+
+
+@triton.jit
+def columns(at, unit, DIMS: tl.constexpr):
+    """The first four coordinates of some rows, times unit; those past DIMS repeat the first."""
     # each: one coordinate of every row
-    a = tl.load(at, mask=mask, other=0.0).to(tl.float32)
+    a = tl.load(at).to(tl.float32) * unit
     b, c, d = a, a, a
     if DIMS > 1:
-        b = tl.load(at + 1, mask=mask, other=0.0).to(tl.float32)
+        b = tl.load(at + 1).to(tl.float32) * unit
     if DIMS > 2:
-        c = tl.load(at + 2, mask=mask, other=0.0).to(tl.float32)
+        c = tl.load(at + 2).to(tl.float32) * unit
     if DIMS > 3:
-        d = tl.load(at + 3, mask=mask, other=0.0).to(tl.float32)
+        d = tl.load(at + 3).to(tl.float32) * unit
     return a, b, c, d
+
+
+@triton.jit
+def wide_rows(base, offset, D_V: tl.constexpr, PAD_V: tl.constexpr):
+    """Rows of values at 32-bit offsets: [rows, PAD_V], zeros past D_V."""
+    dim = tl.arange(0, PAD_V)
+    at = base + offset[:, None] + dim[None, :]
+    # [rows, PAD_V]
+    if D_V == PAD_V:
+        return tl.load(at)
+    else:
+        return tl.load(at, mask=(dim < D_V)[None, :], other=0.0)
 
 
 @triton.jit
@@ -48,10 +72,16 @@ def term(q, x, SCORE: tl.constexpr):
 
 
 @triton.jit
-def closeness(q0, q1, q2, q3, x0, x1, x2, x3, q_at, x_at, q_mask, x_mask, DIMS: tl.constexpr, SCORE: tl.constexpr):
-    """Squared distance, or the cosine of unit vectors: differences squared one by one, never q^2 + x^2 - 2 q x."""
+def closeness(
+    q0, q1, q2, q3, x0, x1, x2, x3, q_at, x_at, unit, gamma, DIMS: tl.constexpr, SCORE: tl.constexpr
+):  # fmt: skip
+    """Squared distance (for cauchy, plus gamma^2), or the cosine of unit vectors.
+
+    Differences are squared one by one, never q^2 + x^2 - 2 q x, which loses the small ones."""
+    total = term(q0, x0, SCORE)
+    if SCORE == CAUCHY:
+        total += gamma * gamma
     if DIMS <= UNROLLED:
-        total = term(q0, x0, SCORE)
         if DIMS > 1:
             total += term(q1, x1, SCORE)
         if DIMS > 2:
@@ -59,20 +89,21 @@ def closeness(q0, q1, q2, q3, x0, x1, x2, x3, q_at, x_at, q_mask, x_mask, DIMS: 
         if DIMS > 3:
             total += term(q3, x3, SCORE)
     else:
-        total = term(q0, x0, SCORE)
         for d in range(1, DIMS):
             # one coordinate of every query and candidate
-            q = tl.load(q_at + d, mask=q_mask, other=0.0).to(tl.float32)
-            x = tl.load(x_at + d, mask=x_mask, other=0.0).to(tl.float32)
+            q = tl.load(q_at + d).to(tl.float32) * unit
+            x = tl.load(x_at + d).to(tl.float32) * unit
             total += term(q, x, SCORE)
     return total
 
 
 @triton.jit
 def strength(close, gamma, SCORE: tl.constexpr):
-    """The weight, or for an exponential score its logarithm."""
+    """The weight, or for an exponential score its logarithm, from `closeness`."""
     if SCORE == CAUCHY:
-        return gamma * gamma / (close + gamma * gamma)
+        # One instruction and a product, where a division takes ten.
+        root = tl.rsqrt(close)
+        return root * root
     elif SCORE == NEGATIVE_EUCLIDEAN:
         return -close / (gamma * gamma)
     elif SCORE == INVERSE_EUCLIDEAN:
@@ -82,38 +113,70 @@ def strength(close, gamma, SCORE: tl.constexpr):
 
 
 @triton.jit
-def share(weight, stat, SCORE: tl.constexpr):
-    """P of a candidate from its strength and what the forward pass saved: Z, or the logarithm of it."""
+def inverse(stat, SCORE: tl.constexpr):
+    """What `slopes` wants of the saved sum of weights, or of its logarithm."""
     if exponential(SCORE):
-        return tl.exp(weight - stat)
+        return stat
     else:
-        return weight / stat
+        return tl.where(stat == 0.0, 0.0, 1.0 / stat)
 
 
 @triton.jit
-def slope(G, close, gamma, SCORE: tl.constexpr):
+def slopes(ok, close, product, delta, inverse, gamma, SCORE: tl.constexpr):
+    """P, e and the pair's part of the gradient of gamma, the last two up to `pull_factor` and `gamma_factor`.
+
+    product: dO . u of every pair; inverse: as above, of every query."""
     if SCORE == CAUCHY:
-        return -G / (close + gamma * gamma)
+        root = tl.where(ok, tl.rsqrt(close), 0.0)
+        r = root * root
+        P = r * inverse
+        e = P * (product - delta) * r
+        return P, e, e
     elif SCORE == NEGATIVE_EUCLIDEAN:
-        return -G / (gamma * gamma)
+        P = tl.where(ok, tl.exp(-close / (gamma * gamma) - inverse), 0.0)
+        e = P * (product - delta) / (gamma * gamma)
+        return P, e, e * close
     elif SCORE == INVERSE_EUCLIDEAN:
         d = tl.sqrt(close)
-        return tl.where(d == 0.0, 0.0, -G / ((d + gamma) * 2 * tl.where(d == 0.0, 1.0, d)))
+        r = 1.0 / (d + gamma)
+        P = tl.where(ok, gamma * r * inverse, 0.0)
+        G = P * (product - delta)
+        return P, tl.where(d == 0.0, 0.0, G * r / (2 * tl.where(d == 0.0, 1.0, d))), G * r
     else:
-        return G / gamma
+        P = tl.where(ok, tl.exp(close / gamma - inverse), 0.0)
+        e = P * (product - delta) / gamma
+        return P, e, e * close
 
 
 @triton.jit
-def gamma_slope(G, e, close, gamma, SCORE: tl.constexpr):
-    """This pair's part of the gradient of gamma."""
-    if SCORE == CAUCHY:
-        return 2 * gamma * e
-    elif SCORE == NEGATIVE_EUCLIDEAN:
-        return 2 * (G * close / (gamma * gamma)) / gamma
-    elif SCORE == INVERSE_EUCLIDEAN:
-        return -G / (tl.sqrt(close) + gamma)
+def pull_factor(unit, SCORE: tl.constexpr):
+    """What the sum of `pull_term` is multiplied with, for the gradient of a point."""
+    if SCORE == NORMALIZED_DOT:
+        return unit
     else:
-        return -G * close / (gamma * gamma)
+        return -2 * unit
+
+
+@triton.jit
+def gamma_factor(gamma, unit, SCORE: tl.constexpr):
+    """Likewise for the gradient of gamma; gamma is in the units of coordinates."""
+    if SCORE == CAUCHY:
+        return -2 * gamma * unit
+    elif SCORE == NEGATIVE_EUCLIDEAN:
+        return 2 / gamma
+    elif SCORE == INVERSE_EUCLIDEAN:
+        return gamma * 0 - 1
+    else:
+        return -1 / gamma
+
+
+@triton.jit
+def pull_term(e, q, x, SCORE: tl.constexpr):
+    """A pair's part of the gradient of q."""
+    if SCORE == NORMALIZED_DOT:
+        return e * x
+    else:
+        return e * (q - x)
 
 
 @triton.jit

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import NamedTuple
 
 import torch
 import triton
 from torch import Tensor
 
-from ..layout import LEVELS, Fields, Layout, fields_of, layout_of, next_power
+from ..kernel_launch import Launch
+from ..layout import Fields, Layout, fields_of, layout_of, next_power
 from .kernel_forward import forward_kernel
 from .kernel_history import history_kernel, sums_kernel
 from .kernel_local import local_kernel
@@ -17,6 +19,7 @@ from .tiles import stretch_of, tiles_for
 
 DOT = SCORES.index("normalized_dot")
 LOCAL_BLOCK = 32
+HISTORY_WARPS = 4
 
 
 class Setting(NamedTuple):
@@ -67,9 +70,27 @@ class Shape(NamedTuple):
     stretches: int
 
 
-def shape_of(q: Tensor, v: Tensor, setting: Setting) -> Shape:
-    batch, heads, seq_len, d_k = q.shape
-    d_v = v.shape[-1]
+class Facts(NamedTuple):
+    """What else decides which kernels run."""
+
+    kinds: tuple[torch.dtype, ...]
+    """dtypes of q, k and v"""
+    padded: bool
+    cell_dims: int
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of a value's element."""
+        return self.kinds[2].itemsize
+
+
+def facts_of(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, cells: Tensor) -> Facts:
+    return Facts((q.dtype, k.dtype, v.dtype), mask is not None, cells.shape[-1])
+
+
+@lru_cache(maxsize=256)
+def shape_of(q_shape: torch.Size, d_v: int, setting: Setting) -> Shape:
+    batch, heads, seq_len, d_k = q_shape
     layout = layout_of(batch * heads, seq_len, setting.chunk or None)
     fields = fields_of(layout, setting.curves, setting.refine, setting.gradients)
     # At least 32 rows and 4 columns: a scan over fewer than the threads of 4 warps does not compile.
@@ -101,73 +122,87 @@ def window_places(fields: Fields) -> tuple[int, ...]:
     )  # fmt: skip
 
 
-def history_sums(k: Tensor, v: Tensor, mask: Tensor | None, shape: Shape) -> Tensor:
-    """Sums of every stretch of tokens, as kernel_history.sums_kernel."""
-    layout = shape.layout
-    sums = torch.empty(
-        layout.rows, shape.stretches, shape.pad_v + shape.pad_k + 1, dtype=torch.float32, device=v.device
-    )
-    sums_kernel[(layout.rows * shape.stretches,)](
-        k, v, k if mask is None else mask, sums, shape.heads, layout.seq_len, shape.stretches, shape.stretch,
-        *k.stride()[:3], *v.stride()[:3], DIMS=shape.d_k, PAD_K=shape.pad_k, D_V=shape.d_v, PAD_V=shape.pad_v,
-        PADDED=mask is not None, BLOCK=shape.block,
-    )  # fmt: skip
-    return sums
+def sums_size(shape: Shape) -> tuple[int, int, int]:
+    return shape.layout.rows, shape.stretches, shape.pad_v + shape.pad_k + 1
+
+
+class Forward:
+    """The launches of a forward pass for one shape on one device."""
+
+    def __init__(self, strides: tuple[tuple[int, ...], ...], shape: Shape, setting: Setting, facts: Facts) -> None:
+        """strides: of q, k as compared, k as given, v and the result."""
+        q, k, raw_k, v, out = (stride[:3] for stride in strides)
+        layout, fields = shape.layout, shape.fields
+        rows, seq_len = layout.rows, layout.seq_len
+        size = tiles_for(facts.itemsize, shape.d_v).forward
+        tiles = layout.query_tiles(size.rows)
+        rows_known = layout.first_query if tiles else seq_len
+        same = {"DIMS": shape.d_k, "D_V": shape.d_v, "PAD_V": shape.pad_v, "SCORE": setting.score}
+        order = {"CAUSAL": setting.causal, "PADDED": facts.padded}
+        self.windows = [
+            Launch(
+                forward_kernel, rows * tiles, shape.heads, seq_len, layout.chunk, setting.share * setting.refine,
+                setting.local, tiles, *q, *k, *v, *out, layout.list_ids, fields.size, *window_places(fields), **same,
+                CELL_DIMS=facts.cell_dims, MODE=layout.mode, NUM_LISTS=layout.num_lists, WIDTH=layout.width,
+                CURVE=curve, REFINE=setting.refine > 1, LOCAL=setting.local > 0, BLOCK=size.rows, BLOCK_N=size.width,
+                STAGES=size.stages, **size.options(),
+            )
+            for curve in range(setting.curves if tiles else 0)
+        ]  # fmt: skip
+        blocks = triton.cdiv(seq_len, LOCAL_BLOCK)
+        self.local = Launch(
+            local_kernel, rows * blocks if setting.local else 0, shape.heads, seq_len, setting.local, rows_known,
+            blocks, *q, *k, *v, *out, **same, **order, BLOCK=LOCAL_BLOCK,
+        )  # fmt: skip
+        rows_known = 0 if setting.local else rows_known
+        programs = rows * shape.stretches if setting.history else 0
+        wide = {"PAD_K": shape.pad_k, "BLOCK": shape.block, "num_warps": HISTORY_WARPS}
+        self.sums = Launch(
+            sums_kernel, programs, shape.heads, seq_len, shape.stretches, shape.stretch, *raw_k, *v, DIMS=shape.d_k,
+            D_V=shape.d_v, PAD_V=shape.pad_v, PADDED=facts.padded, PAD_K=shape.pad_k, BLOCK=shape.block,
+        )  # fmt: skip
+        self.history = Launch(
+            history_kernel, programs, shape.heads, seq_len, shape.stretches, shape.stretch, rows_known, *q, *raw_k, *v,
+            *out, **same, **order, **wide,
+        )  # fmt: skip
+        self.unknown = 0 if setting.history else rows_known
+        """So many rows nothing has written."""
+
+
+@lru_cache(maxsize=256)
+def forward_of(
+    strides: tuple[tuple[int, ...], ...], shape: Shape, setting: Setting, facts: Facts, device: torch.device
+) -> Forward:
+    return Forward(strides, shape, setting, facts)
 
 
 def forward(
     q: Tensor, k: Tensor, v: Tensor, gamma: Tensor, mask: Tensor | None, plan: Tensor, cells: Tensor, setting: Setting
-) -> tuple[Tensor, Tensor]:
-    """out like v and stat [rows, seq_len]: the sum of weights, or its logarithm for exponential scores."""
-    shape = shape_of(q, v, setting)
-    layout, fields = shape.layout, shape.fields
+) -> tuple[Tensor, Tensor, Tensor]:
+    """out like v; stat [rows, seq_len], the sum of weights or its logarithm; the history mean's sums, or empty."""
+    shape = shape_of(q.shape, v.shape[-1], setting)
     raw_k, v, gamma = along(k), along(v), gamma.contiguous()
-    q, k = compared(q, setting), compared(k, setting)
-    mask = None if mask is None else mask.contiguous()
+    q, k = compared(q, setting), compared(raw_k, setting)
+    ignored = k if mask is None else mask.contiguous()
     out = torch.empty_like(v)
     result = out if out.stride(-1) == 1 else torch.empty_like(v, memory_format=torch.contiguous_format)
     if setting.in_float32 and v.dtype != torch.float32:
         result = torch.empty_like(v, dtype=torch.float32, memory_format=torch.contiguous_format)
-    stat = torch.empty(layout.rows, layout.seq_len, dtype=torch.float32, device=v.device)
-    size = tiles_for(v.element_size(), shape.d_v).forward
-    tiles = layout.query_tiles(size.rows)
-    known = layout.first_query if tiles else layout.seq_len
+    stat = torch.empty(shape.layout.rows, shape.layout.seq_len, dtype=torch.float32, device=v.device)
+    strides = (q.stride(), k.stride(), raw_k.stride(), v.stride(), result.stride())
+    run = forward_of(strides, shape, setting, facts_of(q, k, v, mask, cells), v.device)
     side = (cells[0], cells[1]) if cells.numel() else (plan, plan)
-    strides = (*q.stride()[:3], *k.stride()[:3], *v.stride()[:3], *result.stride()[:3])
-    if tiles:
-        for curve in range(setting.curves):
-            forward_kernel[(layout.rows * tiles,)](
-                q, k, v, gamma, result, stat, plan, *side, shape.heads, layout.seq_len, layout.chunk,
-                setting.share * setting.refine, setting.local, tiles, *strides, layout.list_ids, fields.size,
-                *window_places(fields), DIMS=shape.d_k, CELL_DIMS=cells.shape[-1], D_V=shape.d_v, PAD_V=shape.pad_v,
-                SCORE=setting.score, MODE=layout.mode, NUM_LISTS=layout.num_lists, WIDTH=layout.width, CURVE=curve,
-                REFINE=setting.refine > 1, LOCAL=setting.local > 0, BLOCK=size.rows, BLOCK_N=size.width,
-                STAGES=size.stages, num_warps=size.warps,
-            )  # fmt: skip
+    for window in run.windows:
+        window(q, k, v, gamma, result, stat, plan, *side)
     if setting.local:
-        blocks = triton.cdiv(layout.seq_len, LOCAL_BLOCK)
-        local_kernel[(layout.rows * blocks,)](
-            q, k, v, gamma, k if mask is None else mask, result, stat, shape.heads, layout.seq_len, setting.local,
-            known, blocks, *strides, DIMS=shape.d_k, D_V=shape.d_v, PAD_V=shape.pad_v, SCORE=setting.score,
-            CAUSAL=setting.causal, PADDED=mask is not None, BLOCK=LOCAL_BLOCK,
-        )  # fmt: skip
-        known = 0
+        run.local(q, k, v, gamma, ignored, result, stat)
+    sums = stat.new_empty(sums_size(shape) if setting.history else 0)
     if setting.history:
-        sums = history_sums(raw_k, v, mask, shape)
-        history_kernel[(layout.rows * shape.stretches,)](
-            q, raw_k, v, gamma, k if mask is None else mask, sums, result, stat, shape.heads, layout.seq_len,
-            shape.stretches, shape.stretch, known, *q.stride()[:3], *raw_k.stride()[:3], *v.stride()[:3],
-            *result.stride()[:3], DIMS=shape.d_k, PAD_K=shape.pad_k, D_V=shape.d_v, PAD_V=shape.pad_v,
-            SCORE=setting.score, CAUSAL=setting.causal, PADDED=mask is not None, BLOCK=shape.block,
-        )  # fmt: skip
-        known = 0
-    if known:
-        exponential = setting.score in (1, 3)
-        result[:, :, :known].zero_()
-        stat[:, :known].fill_(float("-inf") if exponential else 0.0)
+        run.sums(raw_k, v, ignored, sums)
+        run.history(q, raw_k, v, gamma, ignored, sums, result, stat)
+    if run.unknown:
+        result[:, :, : run.unknown].zero_()
+        stat[:, : run.unknown].fill_(float("-inf") if setting.score in (1, 3) else 0.0)
     if result is not out:
         out.copy_(result)
-    return out, stat
-
-
-__all__ = ["LEVELS", "Setting", "Shape", "along", "compared", "forward", "history_sums", "shape_of", "window_places"]
+    return out, stat, sums

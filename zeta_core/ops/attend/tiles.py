@@ -8,12 +8,17 @@ from typing import NamedTuple
 
 
 class Tile(NamedTuple):
-    """Rows of a program, width of a block that it walks, warps, pipeline stages."""
+    """Rows of a program, width of a block that it walks, warps, pipeline stages, registers a thread (0: free)."""
 
     rows: int
     width: int
     warps: int
     stages: int
+    registers: int = 0
+
+    def options(self) -> dict[str, int]:
+        """What the launch takes besides the sizes."""
+        return {"num_warps": self.warps} | ({"maxnreg": self.registers} if self.registers else {})
 
 
 class Tiles(NamedTuple):
@@ -24,7 +29,7 @@ class Tiles(NamedTuple):
     keys: Tile
 
 
-HALF = Tiles(forward=Tile(16, 64, 1, 3), backward=Tile(16, 32, 1, 4), keys=Tile(32, 16, 2, 4))
+HALF = Tiles(forward=Tile(16, 32, 1, 1, 128), backward=Tile(16, 16, 1, 2, 128), keys=Tile(32, 16, 1, 1))
 HALF_WIDE = Tiles(forward=Tile(16, 32, 2, 2), backward=Tile(16, 32, 2, 2), keys=Tile(32, 16, 4, 2))
 FULL = Tiles(forward=Tile(16, 32, 2, 2), backward=Tile(16, 32, 2, 2), keys=Tile(32, 16, 4, 2))
 FULL_WIDE = Tiles(forward=Tile(16, 16, 4, 2), backward=Tile(16, 16, 4, 2), keys=Tile(32, 16, 4, 1))

@@ -12,6 +12,10 @@ import triton.language as tl
 from ..kernel_layout import LEVELS, key_list, list_of_segment, list_offset, query_segment, segment_start
 
 SCAN_BLOCK = 64
+MOST_COUNTED = 128
+"""Keys or queries of a tile: a count of them fits 8 bits."""
+ONE = tl.constexpr(1)
+ONES = tl.constexpr(0x0101010101010101)
 
 
 @triton.jit
@@ -122,43 +126,48 @@ def emit_kernel(
     is_key = at >= seq_len
     is_query = (at >= 0) & (at < seq_len)
     token = tl.where(is_key, at - seq_len, tl.maximum(at, 0))
-    column = tl.arange(0, WIDTH)
     first_list = key_list(token, chunk, MODE)
     segment = query_segment(token, chunk, MODE)
-    held = is_key[:, None] & (first_list[:, None] <= column[None, :])
-    counted = held.to(tl.int32)
-    table = counts_ptr + (row * 2 * tiles + tile) * WIDTH + column
-    # keys before this tile, in each list: [WIDTH]
-    rank = tl.load(table)[None, :] + tl.cumsum(counted, 0) - counted
-    mine = is_query[:, None] & (segment[:, None] == column[None, :])
-    asked = mine.to(tl.int32)
-    # queries before this tile, of each segment: [WIDTH]
-    turn = tl.load(table + tiles * WIDTH)[None, :] + tl.cumsum(asked, 0) - asked
-    turn = tl.sum(tl.where(mine, turn, 0), 1)
-
-    to = list_offset(column, chunk, MODE)[None, :] + rank
+    own_list = tl.maximum(list_of_segment(segment, MODE), 0)
+    table = counts_ptr + (row * 2 * tiles + tile) * WIDTH
     lists = lists_ptr + row.to(tl.int64) * list_ids
-    exists = held & (column < NUM_LISTS)[None, :]
-    tl.store(lists + to, tl.broadcast_to(token[:, None], (TILE, WIDTH)), mask=exists)
-    last = (column == NUM_LISTS - 1)[None, :]
-    among_all = tl.sum(tl.where(last, rank, 0), 1)
+    turn, smaller, among_all = place * 0, place * 0, place * 0
+    # Eight counts of at most 128 in one word: one scan instead of eight.
+    for down in tl.static_range(NUM_LISTS // 8 + 1):
+        group = NUM_LISTS // 8 - down
+        byte = tl.maximum(first_list - 8 * group, 0)
+        mine = tl.where(is_key & (byte < 8), ONES << (8 * tl.minimum(byte, 7)).to(tl.int64), 0)
+        counted = tl.cumsum(mine, 0) - mine
+        asking = is_query & (segment // 8 == group)
+        asked = tl.where(asking, ONE << (8 * (segment % 8)).to(tl.int64), 0)
+        waiting = ((tl.cumsum(asked, 0) - asked) >> (8 * (segment % 8)).to(tl.int64)) & 255
+        turn += tl.where(asking, waiting.to(tl.int32), 0)
+        ranked = (counted >> (8 * (own_list % 8)).to(tl.int64)) & 255
+        smaller += tl.where(own_list // 8 == group, ranked.to(tl.int32), 0)
+        if group == (NUM_LISTS - 1) // 8:
+            among_all = tl.load(table + NUM_LISTS - 1) + ((counted >> (8 * ((NUM_LISTS - 1) % 8))) & 255).to(tl.int32)
+        for i in tl.static_range(8):
+            if 8 * group + i < NUM_LISTS:
+                index = 8 * group + i
+                # keys of this list before this tile: one number
+                rank = tl.load(table + index) + ((counted >> (8 * i)) & 255).to(tl.int32)
+                to = lists + list_offset(row * 0 + index, chunk, MODE) + rank
+                tl.store(to, token, mask=is_key & (first_list <= index))
+                if KEEP_TILES:
+                    into = tiles_ptr + (row * key_tiles + among_all // KEY_TILE) * WIDTH + index
+                    tl.store(into, rank, mask=is_key & (among_all % KEY_TILE == 0))
     if KEEP_PLACE:
         tl.store(place_ptr + row.to(tl.int64) * seq_len + token, among_all, mask=is_key)
-    if KEEP_TILES:
-        opens = is_key & (among_all % KEY_TILE == 0)
-        into = ((row * key_tiles + among_all // KEY_TILE) * WIDTH)[:, None] + column[None, :]
-        tl.store(tiles_ptr + into, rank, mask=opens[:, None] & (column >= 0)[None, :])
-
+    # queries of the segment before this tile: [TILE] int32
+    turn += tl.load(table + tiles * WIDTH + segment)
     slot = row.to(tl.int64) * seq_len + segment_start(segment, chunk, MODE) + turn
     tl.store(order_ptr + slot, token, mask=is_query)
     if MODE == LEVELS:
         tl.store(start_ptr + slot, among_all, mask=is_query)
     else:
-        own = column[None, :] == list_of_segment(segment, MODE)[:, None]
-        smaller = tl.sum(tl.where(own, rank, 0), 1)
-        # keys in each list: [WIDTH]
-        sizes = tl.load(visible_ptr + row * WIDTH + column)
-        size = tl.sum(tl.where(own, sizes[None, :], 0), 1)
+        # keys of the query's list before this tile, and in all: [TILE] int32
+        smaller += tl.load(table + own_list)
+        size = tl.load(visible_ptr + row * WIDTH + own_list)
         taken = tl.minimum(size, window)
         start = tl.minimum(tl.maximum(smaller - window // 2, 0), size - taken)
         tl.store(start_ptr + slot, start, mask=is_query)

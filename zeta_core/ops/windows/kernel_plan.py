@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import torch
 import triton
 from torch import Tensor
 
+from ..kernel_launch import Launch, split
 from ..layout import ALL, KEY_TILE, LEVELS, Fields, Layout, fields_of, layout_of, next_power
 from ..zorder.kernel import grid_cells
-from .kernel import SCAN_BLOCK, count_kernel, emit_kernel, scan_kernel
+from .kernel import MOST_COUNTED, SCAN_BLOCK, count_kernel, emit_kernel, scan_kernel
 from .kernel_levels import levels_kernel, zeros_before
 from .kernel_order import joint_order, order_of_words
 from .kernel_refine import bounds_kernel, indices_kernel, refine_kernel
@@ -84,19 +86,20 @@ def plan_coords(
     gradients: bool,
 ) -> tuple[Tensor, Tensor]:
     """The buffer and cells of a plan from coordinates; none of the sizes is 0."""
-    layout = layout_of(code_q.shape[0] * code_q.shape[1], code_q.shape[2], chunk)
-    fields = fields_of(layout, len(orders), refine, gradients)
+    batch, heads, seq_len, _ = code_q.shape
     cells = grid_cells(code_q, code_k) if refine > 1 else empty_cells(code_q)
+    padded = None if key_padding_mask is None else key_padding_mask.contiguous()
     buffer: Tensor | None = None
     for curve, order in enumerate(orders):
         # Sorting comes before the buffer exists: its temporaries are larger than the plan.
         outer, inner, flat = joint_order(code_q, code_k, order)
-        if buffer is None:
-            buffer = torch.empty(len(orders), fields.size, dtype=torch.int32, device=code_q.device)
-        write_curve(
-            buffer[curve], layout, fields, outer, inner, flat, key_padding_mask, cells, heads=code_q.shape[1],
-            share=top_k // len(orders), refine=refine,
+        writer = writer_of(
+            batch * heads, heads, seq_len, chunk, len(orders), top_k, refine, gradients, inner is not None, flat,
+            padded is not None, cells.shape[-1], code_q.device,
         )  # fmt: skip
+        if buffer is None:
+            buffer = torch.empty(len(orders), writer.fields.size, dtype=torch.int32, device=code_q.device)
+        writer.write(buffer[curve] if len(orders) > 1 else buffer, outer, inner, padded, cells)
     assert buffer is not None
     return buffer, cells
 
@@ -113,17 +116,17 @@ def plan_words(
 ) -> KernelPlan:
     """A plan from ready codes [curves, batch, heads, seq_len, words]; cells [2, rows, seq_len, d] int16."""
     curves, batch, heads, seq_len, num_words = q_codes.shape
-    layout = layout_of(batch * heads, seq_len, chunk)
-    fields = fields_of(layout, curves, refine, True)
     kept = empty_cells(q_codes) if cells is None else cells
-    buffer = torch.zeros(curves, fields.size, dtype=torch.int32, device=q_codes.device)
-    for curve in range(curves if buffer.numel() else 0):
+    writer = writer_of(
+        batch * heads, heads, seq_len, chunk, curves, top_k, refine, True, False, False, key_padding_mask is not None,
+        kept.shape[-1], q_codes.device,
+    )  # fmt: skip
+    buffer = torch.empty(curves, writer.fields.size, dtype=torch.int32, device=q_codes.device)
+    for curve in range(curves):
         both = torch.cat((q_codes[curve], k_codes[curve]), dim=2)
         words = both.reshape(batch * heads, 2 * seq_len, num_words).permute(2, 0, 1).contiguous()
-        write_curve(
-            buffer[curve], layout, fields, order_of_words(words), None, False, key_padding_mask, kept, heads=heads,
-            share=top_k // curves, refine=refine,
-        )  # fmt: skip
+        padded = None if key_padding_mask is None else key_padding_mask.contiguous()
+        writer.write(buffer[curve], order_of_words(words), None, padded, kept)
     return KernelPlan(buffer, kept, batch, heads, seq_len, chunk, top_k, curves, refine, True)
 
 
@@ -131,69 +134,85 @@ def empty_cells(like: Tensor) -> Tensor:
     return torch.empty(2, 0, 0, 1, dtype=torch.int16, device=like.device)
 
 
-def write_curve(
-    buffer: Tensor,
-    layout: Layout,
-    fields: Fields,
-    outer: Tensor,
-    inner: Tensor | None,
-    flat: bool,
-    key_padding_mask: Tensor | None,
-    cells: Tensor,
-    *,
-    heads: int,
-    share: int,
-    refine: int,
-) -> None:
-    """Fill one curve's part of a plan from the joint order of its queries and keys."""
-    rows, seq_len, width, window = layout.rows, layout.seq_len, layout.width, share * refine
-    tile = max(16, min(256, TABLE // width))
-    tiles = triton.cdiv(2 * seq_len, tile)
-    joint = torch.empty(rows, 2 * seq_len, dtype=torch.int32, device=buffer.device)
-    counts = torch.empty(rows, 2, tiles, width, dtype=torch.int32, device=buffer.device)
-    padded = key_padding_mask is not None
-    count_kernel[(rows * tiles,)](
-        outer, outer if inner is None else inner, key_padding_mask.contiguous() if padded else outer, joint, counts,
-        seq_len, layout.chunk, heads, tiles, HAS_INNER=inner is not None, FLAT=flat, PADDED=padded,
-        MODE=layout.mode, WIDTH=width, TILE=tile,
-    )  # fmt: skip
-    visible = buffer[fields.visible :]
-    scan_kernel[(rows * 2,)](counts, visible, tiles, WIDTH=width, BLOCK=SCAN_BLOCK)
-    keep_place, keep_tiles = fields.place >= 0, fields.tiles >= 0
-    if keep_place and padded:
-        # Padded keys have no place: above all others.
-        buffer[fields.place : fields.place + rows * seq_len].fill_(seq_len)
-    order, start = buffer[fields.order :], buffer[fields.start :]
-    emit_kernel[(rows * tiles,)](
-        joint, counts, visible, buffer[fields.lists :], order, start, buffer[max(fields.tiles, 0) :],
-        buffer[max(fields.place, 0) :], seq_len, layout.chunk, layout.list_ids, tiles, layout.key_tiles, window,
-        NUM_LISTS=layout.num_lists, KEEP_TILES=keep_tiles, KEEP_PLACE=keep_place, MODE=layout.mode, WIDTH=width,
-        TILE=tile, KEY_TILE=KEY_TILE,
-    )  # fmt: skip
-    places = (fields.order, fields.start, fields.stop, fields.visible, fields.place)
-    shape = {"MODE": layout.mode, "NUM_LISTS": layout.num_lists, "WIDTH": width}
-    if layout.mode == LEVELS:
-        bits = seq_len.bit_length()
-        matrix = zeros_before(buffer[fields.place : fields.place + rows * seq_len].view(rows, seq_len), bits)
+class Writer:
+    """Fills one curve's part of a plan from the joint order of its queries and keys: the launches of one shape."""
+
+    def __init__(
+        self, layout: Layout, fields: Fields, heads: int, share: int, refine: int, has_inner: bool, flat: bool,
+        padded: bool, cell_dims: int,
+    ) -> None:  # fmt: skip
+        rows, seq_len, width, window = layout.rows, layout.seq_len, layout.width, share * refine
+        self.layout, self.fields, self.refine = layout, fields, refine
+        tile = max(32, min(MOST_COUNTED, TABLE // width))
+        tiles = triton.cdiv(2 * seq_len, tile)
+        self.temporary = [rows * 2 * seq_len, rows * 2 * tiles * width]
+        shape = {"MODE": layout.mode, "WIDTH": width}
+        self.count = Launch(
+            count_kernel, rows * tiles, seq_len, layout.chunk, heads, tiles, HAS_INNER=has_inner, FLAT=flat,
+            PADDED=padded, TILE=tile, **shape,
+        )  # fmt: skip
+        self.scan = Launch(scan_kernel, rows * 2, tiles, WIDTH=width, BLOCK=SCAN_BLOCK)
+        self.emit = Launch(
+            emit_kernel, rows * tiles, seq_len, layout.chunk, layout.list_ids, tiles, layout.key_tiles, window,
+            NUM_LISTS=layout.num_lists, KEEP_TILES=fields.tiles >= 0, KEEP_PLACE=fields.place >= 0, TILE=tile,
+            KEY_TILE=KEY_TILE, **shape,
+        )  # fmt: skip
+        shape["NUM_LISTS"] = layout.num_lists
+        places = (fields.order, fields.start, fields.stop, fields.visible, fields.place)
         blocks = layout.query_tiles(128)
-        levels_kernel[(rows * blocks,)](
-            matrix, order, start, buffer[fields.stop :], buffer[max(fields.first, 0) :],
-            buffer[max(fields.last, 0) :], rows, seq_len, layout.chunk, window, blocks, SEVERAL=fields.first >= 0,
-            NUM_LISTS=layout.num_lists, BITS=bits, BLOCK=128,
+        self.bits = seq_len.bit_length()
+        self.levels = Launch(
+            levels_kernel, rows * blocks if layout.mode == LEVELS else 0, rows, seq_len, layout.chunk, window, blocks,
+            SEVERAL=fields.first >= 0, NUM_LISTS=layout.num_lists, BITS=self.bits, BLOCK=128,
         )  # fmt: skip
-    elif fields.first >= 0 and layout.query_tiles(128):
-        blocks = layout.query_tiles(128)
-        bounds_kernel[(rows * blocks,)](
-            buffer, seq_len, layout.chunk, window, blocks, layout.list_ids, *places, fields.first, fields.last,
-            **shape, BLOCK=128,
+        several = fields.first >= 0 and layout.mode != LEVELS
+        self.bounds = Launch(
+            bounds_kernel, rows * blocks if several else 0, seq_len, layout.chunk, window, blocks, layout.list_ids,
+            *places, fields.first, fields.last, **shape, BLOCK=128,
         )  # fmt: skip
-    blocks = layout.query_tiles(QUERIES)
-    if refine > 1 and blocks:
-        refine_kernel[(rows * blocks,)](
-            buffer, cells[0], cells[1], seq_len, layout.chunk, window, share, blocks, layout.list_ids, *places,
-            fields.bound, fields.tie, CELL_DIMS=cells.shape[-1], **shape, BLOCK=QUERIES,
-            BLOCK_N=min(256, max(32, next_power(window))),
+        blocks = layout.query_tiles(QUERIES)
+        self.cut = Launch(
+            refine_kernel, rows * blocks if refine > 1 else 0, seq_len, layout.chunk, window, share, blocks,
+            layout.list_ids, *places, fields.bound, fields.tie, CELL_DIMS=cell_dims, **shape, BLOCK=QUERIES,
+            BLOCK_N=min(256, max(32, next_power(window))), STEPS=(cell_dims * 4095**2).bit_length(),
         )  # fmt: skip
+
+    def write(
+        self, buffer: Tensor, outer: Tensor, inner: Tensor | None, padded: Tensor | None, cells: Tensor
+    ) -> None:
+        """buffer: [fields.size] int32; the others as joint_order gives them."""
+        layout, fields = self.layout, self.fields
+        buffer = buffer.view(-1)
+        part = dict(zip(fields.kept, buffer.split(fields.sizes), strict=True))
+        joint, counts = split(torch.int32, buffer.device, self.temporary)
+        self.count(outer, outer if inner is None else inner, outer if padded is None else padded, joint, counts)
+        self.scan(counts, part["visible"])
+        place = part.get("place", joint)
+        if padded is not None and "place" in part:
+            # Padded keys have no place: above all others.
+            place.fill_(layout.seq_len)
+        self.emit(
+            joint, counts, part["visible"], part["lists"], part["order"], part["start"], part.get("tiles", joint), place
+        )
+        if layout.mode == LEVELS:
+            matrix = zeros_before(place[: layout.rows * layout.seq_len].view(layout.rows, layout.seq_len), self.bits)
+            self.levels(
+                matrix, part["order"], part["start"], part["stop"], part.get("first", joint), part.get("last", joint)
+            )
+        self.bounds(buffer)
+        if self.refine > 1:
+            self.cut(buffer, cells[0], cells[1])
+
+
+@lru_cache(maxsize=256)
+def writer_of(
+    rows: int, heads: int, seq_len: int, chunk: int | None, curves: int, top_k: int, refine: int, gradients: bool,
+    has_inner: bool, flat: bool, padded: bool, cell_dims: int, device: torch.device,
+) -> Writer:  # fmt: skip
+    """The prepared launches for one shape on one device."""
+    layout = layout_of(rows, seq_len, chunk)
+    fields = fields_of(layout, curves, refine, gradients)
+    return Writer(layout, fields, heads, top_k // curves, refine, has_inner, flat, padded, cell_dims)
 
 
 __all__ = ["ALL", "KernelPlan", "cell_sides", "plan_coords", "plan_words"]

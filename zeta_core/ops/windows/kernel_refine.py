@@ -8,7 +8,6 @@ import triton.language as tl
 from ..kernel_layout import LEVELS, list_of_segment, list_offset, query_tile
 from ..kernel_masks import grid_distance, selected
 
-FARTHEST = tl.constexpr(128 * 4095 * 4095)
 NEVER = tl.constexpr(2147483647)
 
 
@@ -69,7 +68,7 @@ def span_distances(ids, r, stop, start, token, q_cells, k_cells, chunk, CELL_DIM
 def refine_kernel(
     fields, q_cells, k_cells, seq_len, chunk, window, share, tiles, list_ids, order_at, start_at, stop_at,
     visible_at, place_at, bound_at, tie_at, CELL_DIMS: tl.constexpr, MODE: tl.constexpr, NUM_LISTS: tl.constexpr,
-    WIDTH: tl.constexpr, BLOCK: tl.constexpr, BLOCK_N: tl.constexpr,
+    WIDTH: tl.constexpr, BLOCK: tl.constexpr, BLOCK_N: tl.constexpr, STEPS: tl.constexpr,
 ):  # fmt: skip
     """For each query the distance of the last of its `share` nearest keys, and the place of the last tie kept.
 
@@ -87,8 +86,8 @@ def refine_kernel(
     lowest = tl.min(tl.where(valid, start, seq_len), 0)
     highest = tl.max(stop, 0)
     low = token * 0
-    high = token * 0 + FARTHEST
-    for _ in range(31):
+    high = token * 0 + CELL_DIMS * 4095 * 4095
+    for _ in range(STEPS):
         middle = low + (high - low) // 2
         count = token * 0
         for r0 in range(lowest, highest, BLOCK_N):

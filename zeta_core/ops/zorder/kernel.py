@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import torch
 import triton
 import triton.language as tl
+
+from ..kernel_launch import Launch
 
 NUM_BITS = tl.constexpr(12)
 WORD_BITS = tl.constexpr(62)
@@ -111,6 +115,22 @@ def codes_kernel(
     tl.store(high_ptr + out, high.to(high_ptr.dtype.element_ty), mask=valid)
 
 
+@lru_cache(maxsize=256)
+def codes_launch(
+    shape: torch.Size, q_stride: tuple[int, ...], k_stride: tuple[int, ...], kinds: tuple[torch.dtype, ...],
+    order: tuple[int, ...], row_bits: int, low_bits: int, high_bits: int, device: torch.device,
+) -> Launch:  # fmt: skip
+    """The prepared launch for one shape on one device; kinds only tell it apart."""
+    batch, heads, seq_len, dims = shape
+    rows, words = batch * heads, -(-12 * dims // 62)
+    packed = sum(dim << (3 * place) for place, dim in enumerate(order)) if words == 1 else 0
+    return Launch(
+        codes_kernel, triton.cdiv(seq_len, BLOCK) * 2 * rows * words, seq_len, heads, rows, *q_stride[:3],
+        *k_stride[:3], DIMS=dims, ORDER=packed, WORDS=words, LOW_BITS=low_bits, HIGH_BITS=high_bits,
+        ROW_SHIFT=12 * dims if row_bits else 0, BLOCK=BLOCK,
+    )  # fmt: skip
+
+
 def joint_codes(
     q: torch.Tensor, k: torch.Tensor, order: tuple[int, ...], *, row_bits: int, low_bits: int = 0, high_bits: int = 64
 ) -> tuple[torch.Tensor, torch.Tensor]:
@@ -118,34 +138,17 @@ def joint_codes(
 
     order: the order of dimensions, for one word. row_bits: room for the row above the code; 0 leaves it out."""
     batch, heads, seq_len, dims = q.shape
-    rows = batch * heads
-    words = -(-12 * dims // 62)
     if q.stride(-1) != 1:
         q = q.contiguous()
     if k.stride(-1) != 1:
         k = k.contiguous()
     kinds = {8: torch.int8, 16: torch.int16, 32: torch.int32, 64: torch.int64}
-    high = torch.empty(words, rows, 2 * seq_len, dtype=kinds[high_bits], device=q.device)
+    high = torch.empty(-(-12 * dims // 62), batch * heads, 2 * seq_len, dtype=kinds[high_bits], device=q.device)
     low = torch.empty_like(high, dtype=kinds[low_bits]) if low_bits else high
-    packed = sum(dim << (3 * place) for place, dim in enumerate(order)) if words == 1 else 0
-    codes_kernel[(triton.cdiv(seq_len, BLOCK) * 2 * rows * words,)](
-        q,
-        k,
-        low,
-        high,
-        seq_len,
-        heads,
-        rows,
-        *q.stride()[:3],
-        *k.stride()[:3],
-        DIMS=dims,
-        ORDER=packed,
-        WORDS=words,
-        LOW_BITS=low_bits,
-        HIGH_BITS=high_bits,
-        ROW_SHIFT=12 * dims if row_bits else 0,
-        BLOCK=BLOCK,
+    launch = codes_launch(
+        q.shape, q.stride(), k.stride(), (q.dtype, k.dtype), order, row_bits, low_bits, high_bits, q.device
     )
+    launch(q, k, low, high)
     return low, high
 
 
