@@ -254,9 +254,7 @@ def test_yaml_is_written_for_people_and_without_aliases() -> None:
     shared = [1, 2]
     assert to_yaml({"a": shared, "b": shared}) == "a: [1, 2]\nb: [1, 2]\n"
     values = {"b": 1e-05, "a": {"mix": ((64, 4), (8, 1)), "x": None}, "c": [{"k": "1e-3"}], "e": {}, "l": []}
-    assert to_yaml(values) == (
-        "b: 1e-05\na:\n  mix: [[64, 4], [8, 1]]\n  x: null\nc:\n- k: '1e-3'\ne: {}\nl: []\n"
-    )
+    assert to_yaml(values) == ("b: 1e-05\na:\n  mix: [[64, 4], [8, 1]]\n  x: null\nc:\n- k: '1e-3'\ne: {}\nl: []\n")
 
 
 text = st.one_of(

@@ -52,9 +52,7 @@ def from_file(folder: Path, text: str) -> Layer:
     path = folder / "exp.yaml"
     path.write_text(text)
     layer = read_yaml(path)
-    return Layer(
-        layer.values, {key: origin.replace(f"{folder}/", "") for key, origin in layer.origins.items()}
-    )
+    return Layer(layer.values, {key: origin.replace(f"{folder}/", "") for key, origin in layer.origins.items()})
 
 
 def test_flags_that_were_left_out_are_no_layer() -> None:
@@ -70,9 +68,7 @@ def test_two_flags_for_one_path_are_our_mistake() -> None:
 
 
 def test_settings_are_read_as_yaml() -> None:
-    layer = settings_layer(
-        ["attention.d_k=3", "task.mix=[[64, 4]]", " rate = 1e-3", "a.b=no", "c=a=b", "d=null"]
-    )
+    layer = settings_layer(["attention.d_k=3", "task.mix=[[64, 4]]", " rate = 1e-3", "a.b=no", "c=a=b", "d=null"])
     assert layer.values == {
         "attention": {"d_k": 3},
         "task": {"mix": [[64, 4]]},
@@ -152,10 +148,7 @@ def test_one_of_an_exclusive_group_replaces_the_others() -> None:
     merged = merge([below, above], group)
     assert merged.values == {"attention": {"kind": "zeta", "chunk_size": 64}}
     assert ("attention", "num_chunks") not in merged.origins
-    assert (
-        merge([below, settings_layer(["attention.chunk_size=null"])], group).values["attention"]["num_chunks"]
-        == 8
-    )
+    assert merge([below, settings_layer(["attention.chunk_size=null"])], group).values["attention"]["num_chunks"] == 8
     both = settings_layer(["attention.chunk_size=64", "attention.num_chunks=4"])
     assert lines(merge([below, both], group)) == (
         "--set attention.chunk_size, --set attention.num_chunks: "

@@ -88,9 +88,7 @@ def from_file(folder: Path, text: str) -> Layer:
     path = folder / "exp.yaml"
     path.write_text(text)
     layer = read_yaml(path)
-    return Layer(
-        layer.values, {key: origin.replace(f"{folder}/", "") for key, origin in layer.origins.items()}
-    )
+    return Layer(layer.values, {key: origin.replace(f"{folder}/", "") for key, origin in layer.origins.items()})
 
 
 def kinded(**values: Any) -> dict[str, Any]:
@@ -112,8 +110,7 @@ def kinded(**values: Any) -> dict[str, Any]:
         ),
         (
             "model.kernel: 3",
-            "exp.yaml:1:1: model.kernel: unknown field "
-            "(write the part before each dot as a mapping of its own)",
+            "exp.yaml:1:1: model.kernel: unknown field (write the part before each dot as a mapping of its own)",
         ),
         ("seed: abc", "exp.yaml:1:1: seed: must be a whole number, not text 'abc'"),
         ("seed: '3'", "exp.yaml:1:1: seed: must be a whole number, not text '3'"),
@@ -183,9 +180,7 @@ def test_fields_of_several_origins_are_all_named(tmp_path: Path) -> None:
     file = from_file(tmp_path, "attention: {top_k: 5, d_k: 2}\n")
     merged = merge([defaults_layer(kinded()), file, flags_layer({"--curves": ("attention.curves", 3)})])
     assert lines(merged) == ("exp.yaml:1:13, --curves: top_k=5 is not divisible by curves=3",)
-    assert lines(defaults_layer(kinded(top_k=5, curves=3))) == (
-        "defaults: top_k=5 is not divisible by curves=3",
-    )
+    assert lines(defaults_layer(kinded(top_k=5, curves=3))) == ("defaults: top_k=5 is not divisible by curves=3",)
 
 
 def test_an_error_of_several_lines_stays_several() -> None:

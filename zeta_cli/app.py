@@ -31,7 +31,15 @@ def run() -> None:
     # Threads that wait for work spin by default; beside another busy program that makes small models ten times
     # slower. OpenMP reads this when torch is imported.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-    sys.exit(main())
+    code = main()
+    if os.environ.get("WORLD_SIZE", "1") != "1":
+        # torch 2.13's gloo now and then aborts while Python ends, destroyed group or not, and the launcher then
+        # stops the other processes before they have written their results.
+        for stream in (sys.stdout, sys.stderr):
+            if stream is not None:
+                stream.flush()
+        os._exit(code)
+    sys.exit(code)
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -126,7 +126,11 @@ def versions() -> Versions:
 
 
 def _commit() -> str:
-    """The commit of this program's own checkout, `+` behind it if files differ; empty outside one."""
+    """The commit of this program's own checkout, `+` behind it if files differ; empty outside one.
+
+    ZETA_COMMIT says it where the checkout travels without its history, as into a container."""
+    if named := os.environ.get("ZETA_COMMIT"):
+        return named
     here = Path(__file__).resolve().parent.parent
     if not (here / ".git").exists():
         return ""
@@ -209,7 +213,10 @@ def _locked(path: Path) -> Iterator[io.BufferedRandom]:
 
 def _read(file: io.BufferedIOBase) -> tuple[list[str], list[dict[str, str]]]:
     file.seek(0)
-    text = file.read().decode()
+    try:
+        text = file.read().decode()
+    except UnicodeDecodeError as error:
+        raise OSError(f"byte {error.start} is not UTF-8; move the file away") from None
     reader = csv.DictReader(io.StringIO(text[: text.rfind("\n") + 1]))
     return list(reader.fieldnames or []), list(reader)
 

@@ -141,8 +141,7 @@ def test_a_missing_file_is_named(run: Run) -> None:
         (
             "bug",
             1,
-            "zeta: internal error: ZeroDivisionError: division by zero "
-            "(run again with --debug for the traceback)\n",
+            "zeta: internal error: ZeroDivisionError: division by zero (run again with --debug for the traceback)\n",
         ),
         ("ctrl-c", 130, "zeta: interrupted\n"),
         ("abort", 130, "zeta: interrupted\n"),
@@ -206,9 +205,7 @@ def zeta(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
 
 def test_help_imports_nothing_slow() -> None:
     slow = {"torch", "pandas", "wandb", "pydantic", "yaml", "numpy"}
-    done = zeta(
-        f"import sys; from zeta_cli.app import main; main(['--help']); print({slow} & set(sys.modules))"
-    )
+    done = zeta(f"import sys; from zeta_cli.app import main; main(['--help']); print({slow} & set(sys.modules))")
     assert done.stdout.splitlines()[-1] == "set()", done.stderr
 
 
@@ -220,9 +217,7 @@ def test_a_reader_that_leaves_ends_it_quietly() -> None:
         "def many(): [print('x' * 100) for _ in range(10000)]\n"
         "sys.exit(run_app(app, []))"
     )
-    with subprocess.Popen(
-        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    ) as process:
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None and process.stderr is not None
         process.stdout.readline()
         process.stdout.close()

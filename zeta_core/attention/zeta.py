@@ -65,7 +65,7 @@ class ZetaOptions(Config):
     def _without_the_unset(self, handler: SerializerFunctionWrapHandler) -> dict[str, object]:
         unset = "num_chunks" if self.num_chunks is None else "chunk_size"
         values = {name: value for name, value in handler(self).items() if name != unset}
-        return {"kind": values.get("kind"), **values}
+        return {"kind": values["kind"], **values} if "kind" in values else values
 
     def chunk_length(self, seq_len: int) -> int:
         """M, the tokens a chunk, at this length."""

@@ -19,7 +19,7 @@ from zeta_core.records import Status, append_rows, read_rows, run_id
 from zeta_core.run_folder import RunFolder, check_writable
 from zeta_core.tasks import TaskData
 from zeta_core.tracking import Tracker, WandbMode, resolve_wandb
-from zeta_core.training import Monitor, fit
+from zeta_core.training import Monitor, check_batch, fit
 from zeta_core.training.checkpoint import Checkpoints
 
 from .nearest import no_such_run
@@ -93,24 +93,27 @@ def run_train(
         return TrainResult(job.run_id, job.folder.path, rows, fresh=False)
     check_writable(out)
     accelerator = start_accelerator(run)
-    checkpoints = Checkpoints(job.folder.path, accelerator, monitor.say)
-    if not (resume or force or finished) and checkpoints.complete():
-        raise ConfigError(
-            f"{job.folder.path} holds an unfinished run of this configuration; --resume goes on with it, --force "
-            "starts over"
-        )
-    accelerator.wait_for_everyone()
-    tracker = Tracker(wandb_mode if accelerator.is_main_process else "off", monitor.say)
-    monitor.say(f"W&B is {wandb_mode}: {wandb_reason}")
     try:
+        check_batch(run.training, data, accelerator.num_processes)
+        checkpoints = Checkpoints(job.folder.path, accelerator, monitor.say)
+        if not (resume or force or finished) and checkpoints.complete():
+            raise ConfigError(
+                f"{job.folder.path} holds an unfinished run of this configuration; --resume goes on with it, --force "
+                "starts over"
+            )
+        accelerator.wait_for_everyone()
+        tracker = Tracker(wandb_mode if accelerator.is_main_process else "off", monitor.say)
+        monitor.say(f"W&B is {wandb_mode}: {wandb_reason}")
+        keep = resume or (finished and not force)
         if not accelerator.is_main_process:
-            return train_job(job, accelerator, checkpoints, monitor, tracker, keep=resume or (finished and not force))
+            return train_job(job, accelerator, checkpoints, monitor, tracker, keep=keep)
         with job.folder.locked():
-            return train_job(job, accelerator, checkpoints, monitor, tracker, keep=resume or (finished and not force))
+            return train_job(job, accelerator, checkpoints, monitor, tracker, keep=keep)
     finally:
         monitor.stop()
+        accelerator.end_training()
         # accelerate holds the precision for the whole process; the next run may want another.
-        AcceleratorState._reset_state()
+        AcceleratorState._reset_state(reset_partial_state=True)
 
 
 def identify(run: TrainRun, data: TaskData) -> str:

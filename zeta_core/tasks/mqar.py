@@ -87,9 +87,11 @@ class MqarConfig(TaskConfigBase):
     @classmethod
     def _longest_of_the_mix(cls, given: object) -> object:
         mix = given.get("train_mix") if isinstance(given, dict) else None
-        if isinstance(given, dict) and mix and all(isinstance(item, dict) and "seq_len" in item for item in mix):
-            longest = max(mix, key=lambda item: (item["seq_len"], item.get("num_pairs", 0)))
-            return {**{name: longest.get(name) for name in ("seq_len", "num_pairs")}, **given}
+        if isinstance(given, dict) and isinstance(mix, list | tuple) and mix:
+            sizes = [size for item in mix if (size := _size(item)) is not None]
+            if len(sizes) == len(mix):
+                seq_len, num_pairs = max(sizes)
+                return {"seq_len": seq_len, "num_pairs": num_pairs, **given}
         return given
 
     @model_validator(mode="after")
@@ -155,6 +157,15 @@ class MqarConfig(TaskConfigBase):
             metric="accuracy",
             fingerprint=fingerprint(self, parts),
         )
+
+
+def _size(item: object) -> tuple[int, int] | None:
+    """seq_len and num_pairs of a part of a mix before it is validated; None if they are not there."""
+    values = item.model_dump() if isinstance(item, MqarMix) else item
+    if not isinstance(values, dict):
+        return None
+    seq_len, num_pairs = values.get("seq_len"), values.get("num_pairs")
+    return (seq_len, num_pairs) if isinstance(seq_len, int) and isinstance(num_pairs, int) else None
 
 
 class Examples(NamedTuple):

@@ -2,6 +2,6 @@
 
 from .config import TrainingConfig
 from .evaluate import PartScore, evaluate
-from .loop import Fit, Monitor, fit
+from .loop import Fit, Monitor, check_batch, fit
 
-__all__ = ["Fit", "Monitor", "PartScore", "TrainingConfig", "evaluate", "fit"]
+__all__ = ["Fit", "Monitor", "PartScore", "TrainingConfig", "check_batch", "evaluate", "fit"]

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from accelerate import Accelerator
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import nn
 
@@ -66,8 +67,8 @@ class Checkpoints:
                 partial.rename(target)
                 for old in self.complete()[:-KEPT]:
                     shutil.rmtree(old, ignore_errors=True)
-        except (OSError, RuntimeError) as error:
-            # torch's file writer reports a full disk as a RuntimeError.
+        except (OSError, RuntimeError, SafetensorError) as error:
+            # torch's file writer reports a full disk as a RuntimeError, that of safetensors as its own.
             shutil.rmtree(partial, ignore_errors=True)
             raise StorageError(f"{target}: the checkpoint could not be written: {error}") from error
         self.accelerator.wait_for_everyone()
@@ -85,12 +86,17 @@ class Checkpoints:
             if self.best.exists():
                 shutil.rmtree(self.best)
             partial.rename(self.best)
-        except OSError as error:
+        except (OSError, SafetensorError) as error:
+            shutil.rmtree(partial, ignore_errors=True)
             raise StorageError(f"{self.best}: the best weights could not be written: {error}") from error
 
     def load_best(self, model: nn.Module) -> None:
-        """Give the model the weights with the best validation score."""
-        model.load_state_dict(load_file(self.best / "model.safetensors", device=str(self.accelerator.device)))
+        """Give the model the weights with the best validation score. Raises: StorageError."""
+        try:
+            weights = load_file(self.best / "model.safetensors")
+        except (OSError, SafetensorError) as error:
+            raise StorageError(f"{self.best}: the best weights cannot be read ({error}); start over") from error
+        model.load_state_dict(weights)
 
     def complete(self) -> list[Path]:
         """Folders of the checkpoints whose writing ended, oldest first."""

@@ -65,14 +65,8 @@ def fit(
     that never stopped, bit by bit on a CPU at the same number of threads.
     Raises: RunFailed naming the step if the loss or a gradient is not finite; OptionError if the batch cannot be
     shared; StorageError."""
+    check_batch(config, data, accelerator.num_processes)
     shares = accelerator.num_processes * config.accumulate
-    if config.batch_size % shares:
-        raise OptionError(
-            f"batch_size={config.batch_size} is not divisible by {accelerator.num_processes} processes times "
-            f"accumulate={config.accumulate}"
-        )
-    if short := [part for part in data.parts["train"] if len(part) < config.batch_size]:
-        raise OptionError(f"batch_size={config.batch_size} is more than the {len(short[0])} training examples")
     optimizer = config.optimizer(network)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, config.rate)
     model, optimizer = accelerator.prepare(network, optimizer)
@@ -114,15 +108,16 @@ def fit(
         monitor.step(progress.step, watch.loss, score)
         progress.seconds = time.perf_counter() - started
         if validate:
-            metrics = _validate(
-                network,
-                model,
-                data,
-                accelerator,
-                watch,
-                config.learning_rate * config.rate(progress.step - 1),
-                progress,
-            )
+            with _failing_at(progress.step - 1):
+                metrics = _validate(
+                    network,
+                    model,
+                    data,
+                    accelerator,
+                    watch,
+                    config.learning_rate * config.rate(progress.step - 1),
+                    progress,
+                )
             score = metrics["score"]
             better = score > progress.best_score if higher_is_better else score < progress.best_score
             if better or progress.best_step < 0:
@@ -140,6 +135,17 @@ def fit(
     accelerator.wait_for_everyone()
     checkpoints.load_best(network)
     return Fit(progress, evaluate(model, data.parts["test"], accelerator))
+
+
+def check_batch(config: TrainingConfig, data: TaskData, num_processes: int) -> None:
+    """Raises: OptionError if the batch cannot be shared by the processes, or is more than there is to train on."""
+    if config.batch_size % (num_processes * config.accumulate):
+        raise OptionError(
+            f"batch_size={config.batch_size} is not divisible by {num_processes} processes times "
+            f"accumulate={config.accumulate}"
+        )
+    if short := [part for part in data.parts["train"] if len(part) < config.batch_size]:
+        raise OptionError(f"batch_size={config.batch_size} is more than the {len(short[0])} training examples")
 
 
 def _validate(

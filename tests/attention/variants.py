@@ -1,0 +1,86 @@
+"""The mixers that the contract tests run over: every member of the union, and ZETA with each of its switches."""
+
+import itertools
+from typing import get_args
+
+import torch
+from torch import Tensor
+
+from zeta_core.attention import AttentionConfig, ExactTopkConfig, Mixer, SoftmaxConfig, ZetaConfig
+from zeta_core.attention.projection import Coordinates, ProjectionKind
+from zeta_core.config import Config, union_members
+from zeta_core.ops.attend import SCORES, Visibility
+
+D_MODEL, HEADS, SEQ_LEN = 16, 2, 40
+MEMBERS = union_members(AttentionConfig)
+SELECTIONS = get_args(ZetaConfig.model_fields["selection"].annotation)
+FEW = {"top_k": 6, "num_chunks": 5}
+
+
+def zeta(**options: object) -> ZetaConfig:
+    """ZETA with few keys and chunks of 8 at SEQ_LEN, so that the selection leaves keys out."""
+    return ZetaConfig.model_validate({**FEW, **options})
+
+
+def _switches() -> dict[str, ZetaConfig]:
+    found = {f"coordinates={name}": zeta(coordinates=name) for name in get_args(Coordinates)}
+    for selection, visibility in itertools.product(SELECTIONS, get_args(Visibility)):
+        if (selection, visibility) != ("zorder", "token"):
+            found[f"{selection}-{visibility}"] = zeta(selection=selection, visibility=visibility)
+    found |= {f"projection={name}": zeta(projection=name) for name in get_args(ProjectionKind)}
+    found |= {f"score={name}": zeta(score=name) for name in SCORES}
+    return found | {
+        "curves=3": zeta(curves=3),
+        "curves=6,refine=2": zeta(curves=6, refine=2),
+        "local_window": zeta(local_window=3),
+        "no history": zeta(history_mean=False),
+        "no history, window": zeta(history_mean=False, local_window=3),
+        "chunk_size": ZetaConfig(chunk_size=7, top_k=6),
+        "fixed gamma": zeta(gamma=0.3),
+        "gamma per head": zeta(gamma_per="head"),
+        "d_k=1": zeta(d_k=1),
+        "d_k=9": zeta(d_k=9),
+        "width": zeta(projection_width=5),
+        "all, window": zeta(selection="all", local_window=3),
+    }
+
+
+SWITCHES = _switches()
+LEAKING = {name: config for name, config in SWITCHES.items() if "minmax" in name}
+"""minmax coordinates are scaled over the whole sequence: they must fail the causality test."""
+VARIANTS: dict[str, Config] = {
+    **{config_type.__name__: config_type() for config_type in MEMBERS},
+    "exact_topk, few": ExactTopkConfig.model_validate(FEW),
+    **{name: config for name, config in SWITCHES.items() if name not in LEAKING},
+}
+
+
+def build(
+    config: Config, *, causal: bool = True, seed: int = 0, d_model: int = D_MODEL, num_heads: int = HEADS
+) -> Mixer:
+    """The mixer of a configuration with weights from a seed, large enough to spread the coordinates."""
+    assert isinstance(config, ZetaConfig | SoftmaxConfig | ExactTopkConfig)
+    torch.manual_seed(seed)
+    mixer = config.build(d_model, num_heads, causal=causal)
+    with torch.no_grad():
+        for parameter in mixer.parameters():
+            if parameter.dim() == 2:
+                parameter.mul_(3)
+    return mixer
+
+
+def hidden_states(seq_len: int = SEQ_LEN, *, batch: int = 2, seed: int = 1, d_model: int = D_MODEL) -> Tensor:
+    """Hidden states [batch, seq_len, d_model] from a seed."""
+    return torch.randn(batch, seq_len, d_model, generator=torch.Generator().manual_seed(seed))
+
+
+def leaks(mixer: Mixer, seq_len: int = SEQ_LEN, mask: Tensor | None = None) -> bool:
+    """Whether some output changes, be it in one bit, when all hidden states after it change."""
+    hidden = hidden_states(seq_len)
+    before = mixer(hidden, mask)
+    for first in sorted({1, seq_len // 3, seq_len // 2 + 1, seq_len - 1}):
+        other = hidden.clone()
+        other[:, first:] = -20 * hidden_states(seq_len, seed=first + 2)[:, first:]
+        if not torch.equal(mixer(other, mask)[:, :first], before[:, :first]):
+            return True
+    return False
