@@ -75,8 +75,15 @@ def test_auto_is_off_without_a_key(fake, monkeypatch, tmp_path):
 def test_auto_follows_the_environment(fake, monkeypatch, named, mode):
     fake()
     monkeypatch.setenv("WANDB_MODE", named)
+    monkeypatch.setenv("WANDB_API_KEY", "123")
     assert resolve_wandb("auto")[0] == mode
     assert resolve_wandb("off")[0] == "off"
+
+
+def test_online_by_the_environment_without_a_key_is_off_and_asks_nothing(fake, monkeypatch):
+    fake()
+    monkeypatch.setenv("WANDB_MODE", "online")
+    assert resolve_wandb("auto") == ("off", "WANDB_MODE=online, but no key is configured")
 
 
 def test_online_needs_a_key(fake):

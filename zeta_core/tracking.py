@@ -38,6 +38,8 @@ def resolve_wandb(mode: WandbMode) -> tuple[Literal["online", "offline", "off"],
     named = os.environ.get("WANDB_MODE", "").lower()
     if named:
         known: Mapping[str, Literal["online", "offline", "off"]] = {"online": "online", "offline": "offline"}
+        if named == "online" and not _has_key():
+            return "off", "WANDB_MODE=online, but no key is configured"
         return known.get(named, "off"), f"WANDB_MODE={named}"
     return ("online", "a key is configured") if _has_key() else ("off", "no key is configured")
 

@@ -20,6 +20,8 @@ TINY = [
     "--set", "task.num_validation=16", "--set", "task.num_test=24", "--set", "model.d_model=16",
     "--set", "model.num_layers=1", "--set", "model.dropout=0.1", "--set", "training.eval_every=2",
 ]  # fmt: skip
+VARYING = {"wall_s", "peak_mib", "commit"}
+"""Columns of time and memory, and of the checkout, in which someone may be at work."""
 CONTEXT = multiprocessing.get_context("forkserver")
 CONTEXT.set_forkserver_preload(["tasks.draws", "zeta_cli.train", "zeta_core.studies.train", "torch._dynamo"])
 
@@ -77,9 +79,9 @@ def folder_of(out: Path) -> Path:
 
 
 def rows_of(out: Path) -> list[dict[str, str]]:
-    """The rows of results/train.csv without what is measured in time and memory."""
+    """The rows of results/train.csv without what may differ between two equal runs."""
     with (out / "results" / "train.csv").open() as file:
-        return [{k: v for k, v in row.items() if k not in ("wall_s", "peak_mib")} for row in csv.DictReader(file)]
+        return [{k: v for k, v in row.items() if k not in VARYING} for row in csv.DictReader(file)]
 
 
 def metrics_of(out: Path) -> list[dict[str, str]]:

@@ -88,4 +88,5 @@ def test_damage_and_a_kill_together_show_nowhere(whole, tmp_path, capsys):
     (newest / "model.safetensors").write_bytes((newest / "model.safetensors").read_bytes()[:500])
     assert zeta(tiny(out, *CHECKPOINTS, "--resume")) == 0
     assert f"checkpoint {newest} is damaged (model.safetensors is not as it was written)" in capsys.readouterr().err
+    assert f"checkpoint {newest} is damaged" in (newest.parent.parent / "log.txt").read_text()
     agree(out, whole)

@@ -163,6 +163,8 @@ def train_job(
     monitor.start(run, job.run_id, network.num_parameters(embeddings=True))
     tracker.start(job.run_id, run.model_dump(mode="json"), folder.path)
     status: Status = "failed"
+    recorder = Recorder(monitor, folder if main else None, tracker)
+    checkpoints.say = recorder.say
     try:
         done = fit(
             network,
@@ -172,7 +174,7 @@ def train_job(
             checkpoints=checkpoints,
             seed=run.seed,
             resume=keep,
-            monitor=Recorder(monitor, folder if main else None, tracker),
+            monitor=recorder,
         )
         status = "ok"
         if main:
