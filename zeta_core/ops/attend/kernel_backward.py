@@ -70,9 +70,32 @@ def backward_block(
 
 
 @triton.jit
+def pair_of(low, high):
+    """Two 32-bit numbers in one of 64 bits."""
+    return (low.to(tl.int32, bitcast=True).to(tl.int64) & 0xFFFFFFFF) | (
+        high.to(tl.int32, bitcast=True).to(tl.int64) << 32
+    )
+
+
+@triton.jit
+def write_record(at, valid, first, count, inverted, delta, q_at, token, unit, DIMS: tl.constexpr):
+    """32 bytes a query: window (place of its first key, places to its last one), `inverse` and delta, scaled
+    coordinates up to 4; the token in place of the fourth if there are fewer."""
+    # q: [BLOCK], one coordinate each
+    q0, q1, q2, q3 = columns(q_at, unit, DIMS)
+    tl.store(at, pair_of(first, count), mask=valid)
+    tl.store(at + 1, pair_of(inverted, delta), mask=valid)
+    tl.store(at + 2, pair_of(q0, q1), mask=valid)
+    if DIMS <= 3:
+        tl.store(at + 3, pair_of(q2, token), mask=valid)
+    else:
+        tl.store(at + 3, pair_of(q2, q3), mask=valid)
+
+
+@triton.jit
 def backward_kernel(
-    q_ptr, k_ptr, v_ptr, gamma_ptr, grad_ptr, stat_ptr, delta_ptr, dq_ptr, dgamma_ptr, sorted_ptr, ends_ptr, plan_ptr,
-    q_cells, k_cells, heads, rows, seq_len, chunk, window, local, tiles, dgamma_stride, stride_qb, stride_qh,
+    q_ptr, k_ptr, v_ptr, gamma_ptr, grad_ptr, stat_ptr, delta_ptr, dq_ptr, dgamma_ptr, record_ptr, plan_ptr,
+    q_cells, k_cells, heads, seq_len, chunk, window, local, tiles, dgamma_stride, stride_qb, stride_qh,
     stride_qn, stride_kb, stride_kh, stride_kn, stride_vb, stride_vh, stride_vn, stride_gb, stride_gh, stride_gn,
     list_ids, curve_size, order_at, start_at, stop_at, visible_at, place_at, first_at, last_at, bound_at, tie_at,
     DIMS: tl.constexpr, PAD_K: tl.constexpr, CELL_DIMS: tl.constexpr, D_V: tl.constexpr, PAD_V: tl.constexpr,
@@ -80,8 +103,7 @@ def backward_kernel(
     REFINE: tl.constexpr, LOCAL: tl.constexpr, BLOCK: tl.constexpr, BLOCK_N: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
     """Adds to dq. Also writes, in the order of sorted queries, what the pass over keys reads of each query:
-    sorted [2 + DIMS, rows, seq_len] its `inverse`, delta and (up to 4) scaled coordinates, ends [2, rows, seq_len] the
-    places of the first and last key of its window."""
+    record [rows, seq_len, 4] int64, as `write_record` packs it."""
     pid = tl.program_id(0)
     row = pid // tiles
     segment, begin, end = query_tile(pid % tiles, seq_len, chunk, MODE, NUM_LISTS, BLOCK)
@@ -126,11 +148,10 @@ def backward_kernel(
     # ids of both ends of a window, then their places: [BLOCK] int32
     first = tl.load(fields + place_at + base + tl.load(ids + start, mask=some, other=0), mask=some, other=1)
     last = tl.load(fields + place_at + base + tl.load(ids + stop - 1, mask=some, other=0), mask=some, other=0)
-    tokens = rows.to(tl.int64) * seq_len
-    tl.store(ends_ptr + base + place, first, mask=valid)
-    tl.store(ends_ptr + tokens + base + place, last, mask=valid)
-    tl.store(sorted_ptr + base + place, inverted, mask=valid)
-    tl.store(sorted_ptr + tokens + base + place, delta, mask=valid)
+    write_record(
+        record_ptr + (base + place) * 4, valid, first, tl.where(some, last - first + 1, 0), inverted, delta, q_at,
+        token, unit, DIMS,
+    )  # fmt: skip
 
     zero = tl.zeros([BLOCK, BLOCK_N], tl.float32)
     d0, d1, d2, d3, dgamma = zero, zero, zero, zero, zero
@@ -159,13 +180,11 @@ def backward_kernel(
     dq_at = dq_ptr + (base + token) * DIMS
     factor = pull_factor(unit, SCORE)
     if DIMS <= UNROLLED:
-        to = sorted_ptr + 2 * tokens + base + place
         for d in tl.static_range(DIMS):
             pulled = d0 if d == 0 else (d1 if d == 1 else (d2 if d == 2 else d3))
-            # dq, q: [BLOCK], one coordinate
+            # dq: [BLOCK], one coordinate
             old = tl.load(dq_at + d, mask=valid, other=0.0)
             tl.store(dq_at + d, old + factor * tl.sum(pulled, 1), mask=valid)
-            tl.store(to + d * tokens, tl.load(q_at + d).to(tl.float32) * unit, mask=valid)
     else:
         coord = tl.arange(0, PAD_K)
         narrow = valid[:, None] & (coord < DIMS)[None, :]

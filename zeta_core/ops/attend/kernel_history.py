@@ -25,7 +25,8 @@ from .kernel_pairs import (
     weigh,
 )
 
-PREFIX_ROWS = tl.constexpr(16)
+TABLE = tl.constexpr(4096)
+"""Elements of the sums that are added up at once: rows of 64 values, 64 at a time."""
 
 
 @triton.jit
@@ -75,11 +76,11 @@ def sums_kernel(
 def add_up(sums_ptr, row, begin, end, stretches, PAD_K: tl.constexpr, PAD_V: tl.constexpr):
     """The sums of the stretches begin..end-1 of one row, in their order: [PAD_V], [PAD_K] and a number."""
     dim, coord = tl.arange(0, PAD_V), tl.arange(0, PAD_K)
-    values = tl.zeros([PREFIX_ROWS, PAD_V], tl.float32)
-    keys = tl.zeros([PREFIX_ROWS, PAD_K], tl.float32)
-    count = tl.zeros([PREFIX_ROWS], tl.float32)
-    for i in range(begin, end, PREFIX_ROWS):
-        at = i + tl.arange(0, PREFIX_ROWS)
+    values = tl.zeros([(TABLE // PAD_V), PAD_V], tl.float32)
+    keys = tl.zeros([(TABLE // PAD_V), PAD_K], tl.float32)
+    count = tl.zeros([(TABLE // PAD_V)], tl.float32)
+    for i in range(begin, end, (TABLE // PAD_V)):
+        at = i + tl.arange(0, (TABLE // PAD_V))
         valid = at < end
         from_row = sums_ptr + (row * stretches + at).to(tl.int64) * (PAD_V + PAD_K + 1)
         # sums of v, of k, counts: one row a stretch
@@ -103,28 +104,31 @@ def directions(x, DIMS: tl.constexpr, PAD_K: tl.constexpr):
 
 
 @triton.jit
-def running_sum(v, total, BLOCK: tl.constexpr):
-    """Inclusive sums of v [BLOCK, PAD_V] over rows in float32; total: its sum.
+def running_sum(v, FINITE: tl.constexpr, BLOCK: tl.constexpr):
+    """Inclusive sums of v [BLOCK, PAD_V] over rows in float32.
 
     Half precision goes through a product with a triangle of ones, which is exact; but there 0 times the NaN of
-    a later token is NaN, so with anything that is not finite it is a plain cumulative sum."""
-    if v.dtype == tl.float32:
-        return tl.cumsum(v, 0)
+    a later token is NaN, so it is for stretches that hold nothing of the kind."""
+    if v.dtype == tl.float32 or not FINITE:
+        return tl.cumsum(v.to(tl.float32), 0)
     else:
         line = tl.arange(0, BLOCK)
-        below = (line[:, None] >= line[None, :]).to(v.dtype)
-        sums = tl.dot(below, v)
-        strange = tl.sum((total * 0 != 0).to(tl.int32), 0)
-        if strange > 0:
-            sums = tl.cumsum(v.to(tl.float32), 0)
-        return sums
+        return tl.dot((line[:, None] >= line[None, :]).to(v.dtype), v)
+
+
+@triton.jit
+def is_finite(sums_ptr, pid, PAD_K: tl.constexpr, PAD_V: tl.constexpr):
+    """Whether the values of a stretch are all finite, by their sum."""
+    # sums of v of this stretch: [PAD_V]
+    own = tl.load(sums_ptr + pid.to(tl.int64) * (PAD_V + PAD_K + 1) + tl.arange(0, PAD_V))
+    return tl.sum((own * 0 != 0).to(tl.int32), 0) == 0
 
 
 @triton.jit
 def means(
     token, valid, v_base, k_base, stride_vn, stride_kn, mask_base, values, keys, count, DIMS: tl.constexpr,
     PAD_K: tl.constexpr, D_V: tl.constexpr, PAD_V: tl.constexpr, CAUSAL: tl.constexpr, PADDED: tl.constexpr,
-    BLOCK: tl.constexpr,
+    FINITE: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """Mean value, mean key and number of keys for a block of tokens, and the carries after it."""
     if CAUSAL:
@@ -152,7 +156,7 @@ def means(
             number = (token + 1).to(tl.float32)
         each = 1.0 / tl.maximum(number, 1.0)
         here = tl.sum(v.to(tl.float32), 0)
-        u = (values[None, :] + running_sum(v, here, BLOCK)) * each[:, None]
+        u = (values[None, :] + running_sum(v, FINITE, BLOCK)) * each[:, None]
         x = (keys[None, :] + tl.cumsum(k, 0)) * each[:, None]
         return u, x, number, values + here, keys + tl.sum(k, 0), count
     else:
@@ -178,36 +182,19 @@ def compared(q, x, gamma, unit, DIMS: tl.constexpr, PAD_K: tl.constexpr, SCORE: 
 
 
 @triton.jit
-def history_kernel(
-    q_ptr, k_ptr, v_ptr, gamma_ptr, mask_ptr, sums_ptr, out_ptr, stat_ptr, heads, seq_len, stretches, stretch,
-    first_row, stride_qb, stride_qh, stride_qn, stride_kb, stride_kh, stride_kn, stride_vb, stride_vh, stride_vn,
-    stride_ob, stride_oh, stride_on, DIMS: tl.constexpr, PAD_K: tl.constexpr, D_V: tl.constexpr, PAD_V: tl.constexpr,
-    SCORE: tl.constexpr, CAUSAL: tl.constexpr, PADDED: tl.constexpr, BLOCK: tl.constexpr,
+def history_steps(
+    q_base, k_base, v_base, out_base, stat_base, mask_base, values, keys, count, gamma, unit, begin, seq_len, stretch,
+    first_row, stride_qn, stride_kn, stride_vn, stride_on, DIMS: tl.constexpr, PAD_K: tl.constexpr, D_V: tl.constexpr,
+    PAD_V: tl.constexpr, SCORE: tl.constexpr, CAUSAL: tl.constexpr, PADDED: tl.constexpr, FINITE: tl.constexpr,
+    BLOCK: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
-    """Merge the history mean into out and stat; rows before first_row hold nothing yet."""
-    pid = tl.program_id(0)
-    row = pid // stretches
-    index = pid % stretches
-    batch = (row // heads).to(tl.int64)
-    head = (row % heads).to(tl.int64)
-    q_base = q_ptr + batch * stride_qb + head * stride_qh
-    k_base = k_ptr + batch * stride_kb + head * stride_kh
-    v_base = v_ptr + batch * stride_vb + head * stride_vh
-    out_base = out_ptr + batch * stride_ob + head * stride_oh
-    stat_base = stat_ptr + row.to(tl.int64) * seq_len
-    mask_base = mask_ptr + batch * seq_len
     dim, coord = tl.arange(0, PAD_V), tl.arange(0, PAD_K)
-    gamma = tl.load(gamma_ptr + head)
-    unit = unit_of(gamma, SCORE)
-    gamma *= unit
-    upto = index if CAUSAL else stretches
-    values, keys, count = add_up(sums_ptr, row, 0, upto, stretches, PAD_K, PAD_V)
-    for i in tl.range(0, stretch, BLOCK, num_stages=1):
-        token = index * stretch + i + tl.arange(0, BLOCK)
+    for i in tl.range(0, stretch, BLOCK, num_stages=STAGES):
+        token = begin + i + tl.arange(0, BLOCK)
         valid = token < seq_len
         u, x, number, values, keys, count = means(
             token, valid, v_base, k_base, stride_vn, stride_kn, mask_base, values, keys, count, DIMS, PAD_K, D_V,
-            PAD_V, CAUSAL, PADDED, BLOCK,
+            PAD_V, CAUSAL, PADDED, FINITE, BLOCK,
         )  # fmt: skip
         # q: [BLOCK, PAD_K]
         q = tl.load(
@@ -231,22 +218,19 @@ def history_kernel(
         else:
             weight = tl.where(exists, weight, 0.0)
             out, stat = merged(out, stat, u * weight[:, None], weight, weight, SCORE)
-        tl.store(out_at, out.to(out_ptr.dtype.element_ty), mask=valid[:, None] & (dim < D_V)[None, :])
+        tl.store(out_at, out.to(out_base.dtype.element_ty), mask=valid[:, None] & (dim < D_V)[None, :])
         tl.store(stat_base + token, stat, mask=valid)
 
 
 @triton.jit
-def history_backward_kernel(
-    q_ptr, k_ptr, v_ptr, gamma_ptr, mask_ptr, sums_ptr, out_ptr, stat_ptr, grad_ptr, delta_ptr, dq_ptr, share_ptr,
-    pull_ptr, later_ptr, dgamma_ptr, heads, seq_len, stretches, stretch, dgamma_stride, stride_qb, stride_qh,
-    stride_qn, stride_kb, stride_kh, stride_kn, stride_vb, stride_vh, stride_vn, stride_ob, stride_oh, stride_on,
-    stride_gb, stride_gh, stride_gn, DIMS: tl.constexpr, PAD_K: tl.constexpr, D_V: tl.constexpr, PAD_V: tl.constexpr,
-    SCORE: tl.constexpr, CAUSAL: tl.constexpr, PADDED: tl.constexpr, HISTORY: tl.constexpr, BLOCK: tl.constexpr,
+def history_kernel(
+    q_ptr, k_ptr, v_ptr, gamma_ptr, mask_ptr, sums_ptr, out_ptr, stat_ptr, heads, seq_len, stretches, stretch,
+    first_row, stride_qb, stride_qh, stride_qn, stride_kb, stride_kh, stride_kn, stride_vb, stride_vh, stride_vn,
+    stride_ob, stride_oh, stride_on, DIMS: tl.constexpr, PAD_K: tl.constexpr, D_V: tl.constexpr, PAD_V: tl.constexpr,
+    SCORE: tl.constexpr, CAUSAL: tl.constexpr, PADDED: tl.constexpr, BLOCK: tl.constexpr,
+    STAGES: tl.constexpr,
 ):  # fmt: skip
-    """delta of every row; with HISTORY also this candidate's part of dq and dgamma, and what it sends back.
-
-    share [rows, seq_len] is P / c and pull [rows, seq_len, DIMS] the gradient of the mean key over c; later
-    [rows, stretches, PAD_V + PAD_K + 1] sums of share * dO and of pull. dq is written, not added to."""
+    """Merge the history mean into out and stat; rows before first_row hold nothing yet."""
     pid = tl.program_id(0)
     row = pid // stretches
     index = pid % stretches
@@ -256,22 +240,41 @@ def history_backward_kernel(
     k_base = k_ptr + batch * stride_kb + head * stride_kh
     v_base = v_ptr + batch * stride_vb + head * stride_vh
     out_base = out_ptr + batch * stride_ob + head * stride_oh
-    grad_base = grad_ptr + batch * stride_gb + head * stride_gh
+    stat_base = stat_ptr + row.to(tl.int64) * seq_len
     mask_base = mask_ptr + batch * seq_len
-    base = row.to(tl.int64) * seq_len
-    dim, coord = tl.arange(0, PAD_V), tl.arange(0, PAD_K)
     gamma = tl.load(gamma_ptr + head)
     unit = unit_of(gamma, SCORE)
     gamma *= unit
-    values, keys, count = tl.zeros([PAD_V], tl.float32), tl.zeros([PAD_K], tl.float32), 0.0
-    if HISTORY:
-        upto = index if CAUSAL else stretches
-        values, keys, count = add_up(sums_ptr, row, 0, upto, stretches, PAD_K, PAD_V)
+    upto = index if CAUSAL else stretches
+    values, keys, count = add_up(sums_ptr, row, 0, upto, stretches, PAD_K, PAD_V)
+    if is_finite(sums_ptr, pid, PAD_K, PAD_V):
+        history_steps(
+            q_base, k_base, v_base, out_base, stat_base, mask_base, values, keys, count, gamma, unit, index * stretch,
+            seq_len, stretch, first_row, stride_qn, stride_kn, stride_vn, stride_on, DIMS, PAD_K, D_V, PAD_V, SCORE,
+            CAUSAL, PADDED, True, BLOCK, STAGES,
+        )  # fmt: skip
+    else:
+        history_steps(
+            q_base, k_base, v_base, out_base, stat_base, mask_base, values, keys, count, gamma, unit, index * stretch,
+            seq_len, stretch, first_row, stride_qn, stride_kn, stride_vn, stride_on, DIMS, PAD_K, D_V, PAD_V, SCORE,
+            CAUSAL, PADDED, False, BLOCK, STAGES,
+        )  # fmt: skip
+
+
+@triton.jit
+def history_backward_steps(
+    q_base, k_base, v_base, out_base, grad_base, mask_base, stat_ptr, delta_ptr, dq_ptr, share_ptr, pull_ptr, base,
+    values, keys, count, gamma, unit, begin, seq_len, stretch, stride_qn, stride_kn, stride_vn, stride_on, stride_gn,
+    DIMS: tl.constexpr, PAD_K: tl.constexpr, D_V: tl.constexpr, PAD_V: tl.constexpr, SCORE: tl.constexpr,
+    CAUSAL: tl.constexpr, PADDED: tl.constexpr, HISTORY: tl.constexpr, FINITE: tl.constexpr, BLOCK: tl.constexpr,
+    STAGES: tl.constexpr,
+):  # fmt: skip
+    dim, coord = tl.arange(0, PAD_V), tl.arange(0, PAD_K)
     sent_v = tl.zeros([BLOCK, PAD_V], tl.float32)
     sent_k = tl.zeros([BLOCK, PAD_K], tl.float32)
     dgamma = tl.zeros([BLOCK], tl.float32)
-    for i in tl.range(0, stretch, BLOCK, num_stages=1):
-        token = index * stretch + i + tl.arange(0, BLOCK)
+    for i in tl.range(0, stretch, BLOCK, num_stages=STAGES):
+        token = begin + i + tl.arange(0, BLOCK)
         valid = token < seq_len
         wide = valid[:, None] & (dim < D_V)[None, :]
         # grad, out: [BLOCK, PAD_V]
@@ -284,7 +287,7 @@ def history_backward_kernel(
         if HISTORY:
             u, x, number, values, keys, count = means(
                 token, valid, v_base, k_base, stride_vn, stride_kn, mask_base, values, keys, count, DIMS, PAD_K, D_V,
-                PAD_V, CAUSAL, PADDED, BLOCK,
+                PAD_V, CAUSAL, PADDED, FINITE, BLOCK,
             )  # fmt: skip
             # q: [BLOCK, PAD_K], stat: [BLOCK]
             q = tl.load(q_base + (token * stride_qn)[:, None] + coord[None, :], mask=narrow, other=0.0)
@@ -311,11 +314,61 @@ def history_backward_kernel(
             sent_k += pull
         else:
             tl.store(dq_ptr + own, tl.zeros([BLOCK, PAD_K], tl.float32), mask=narrow)
-    tl.store(dgamma_ptr + row * dgamma_stride + index, gamma_factor(gamma, unit, SCORE) * tl.sum(dgamma, 0))
+    return tl.sum(sent_v, 0), tl.sum(sent_k, 0), tl.sum(dgamma, 0)
+
+
+@triton.jit
+def history_backward_kernel(
+    q_ptr, k_ptr, v_ptr, gamma_ptr, mask_ptr, sums_ptr, out_ptr, stat_ptr, grad_ptr, delta_ptr, dq_ptr, share_ptr,
+    pull_ptr, later_ptr, dgamma_ptr, heads, seq_len, stretches, stretch, dgamma_stride, stride_qb, stride_qh,
+    stride_qn, stride_kb, stride_kh, stride_kn, stride_vb, stride_vh, stride_vn, stride_ob, stride_oh, stride_on,
+    stride_gb, stride_gh, stride_gn, DIMS: tl.constexpr, PAD_K: tl.constexpr, D_V: tl.constexpr, PAD_V: tl.constexpr,
+    SCORE: tl.constexpr, CAUSAL: tl.constexpr, PADDED: tl.constexpr, HISTORY: tl.constexpr, BLOCK: tl.constexpr,
+    STAGES: tl.constexpr,
+):  # fmt: skip
+    """delta of every row; with HISTORY also this candidate's part of dq and dgamma, and what it sends back.
+
+    share [rows, seq_len] is P / c and pull [rows, seq_len, DIMS] the gradient of the mean key over c; later
+    [rows, stretches, PAD_V + PAD_K + 1] sums of share * dO and of pull. dq is written, not added to."""
+    pid = tl.program_id(0)
+    row = pid // stretches
+    index = pid % stretches
+    batch = (row // heads).to(tl.int64)
+    head = (row % heads).to(tl.int64)
+    q_base = q_ptr + batch * stride_qb + head * stride_qh
+    k_base = k_ptr + batch * stride_kb + head * stride_kh
+    v_base = v_ptr + batch * stride_vb + head * stride_vh
+    out_base = out_ptr + batch * stride_ob + head * stride_oh
+    grad_base = grad_ptr + batch * stride_gb + head * stride_gh
+    mask_base = mask_ptr + batch * seq_len
+    base = row.to(tl.int64) * seq_len
+    dim, coord = tl.arange(0, PAD_V), tl.arange(0, PAD_K)
+    gamma = tl.load(gamma_ptr + head)
+    unit = unit_of(gamma, SCORE)
+    gamma *= unit
+    values, keys, count = tl.zeros([PAD_V], tl.float32), tl.zeros([PAD_K], tl.float32), 0.0
+    finite = pid >= 0
+    if HISTORY:
+        finite = is_finite(sums_ptr, pid, PAD_K, PAD_V)
+        upto = index if CAUSAL else stretches
+        values, keys, count = add_up(sums_ptr, row, 0, upto, stretches, PAD_K, PAD_V)
+    if finite:
+        sent_v, sent_k, dgamma = history_backward_steps(
+            q_base, k_base, v_base, out_base, grad_base, mask_base, stat_ptr, delta_ptr, dq_ptr, share_ptr, pull_ptr,
+            base, values, keys, count, gamma, unit, index * stretch, seq_len, stretch, stride_qn, stride_kn, stride_vn,
+            stride_on, stride_gn, DIMS, PAD_K, D_V, PAD_V, SCORE, CAUSAL, PADDED, HISTORY, True, BLOCK, STAGES,
+        )  # fmt: skip
+    else:
+        sent_v, sent_k, dgamma = history_backward_steps(
+            q_base, k_base, v_base, out_base, grad_base, mask_base, stat_ptr, delta_ptr, dq_ptr, share_ptr, pull_ptr,
+            base, values, keys, count, gamma, unit, index * stretch, seq_len, stretch, stride_qn, stride_kn, stride_vn,
+            stride_on, stride_gn, DIMS, PAD_K, D_V, PAD_V, SCORE, CAUSAL, PADDED, HISTORY, False, BLOCK, STAGES,
+        )  # fmt: skip
+    tl.store(dgamma_ptr + row * dgamma_stride + index, gamma_factor(gamma, unit, SCORE) * dgamma)
     if HISTORY:
         to = later_ptr + pid.to(tl.int64) * (PAD_V + PAD_K + 1)
-        tl.store(to + dim, tl.sum(sent_v, 0))
-        tl.store(to + PAD_V + coord, tl.sum(sent_k, 0))
+        tl.store(to + dim, sent_v)
+        tl.store(to + PAD_V + coord, sent_k)
         tl.store(to + PAD_V + PAD_K, 0.0)
 
 
@@ -324,7 +377,7 @@ def history_return_kernel(
     grad_ptr, mask_ptr, share_ptr, pull_ptr, later_ptr, dk_ptr, dv_ptr, heads, seq_len, stretches, stretch,
     stride_gb, stride_gh, stride_gn, stride_vb, stride_vh, stride_vn, DIMS: tl.constexpr, PAD_K: tl.constexpr,
     D_V: tl.constexpr, PAD_V: tl.constexpr, CAUSAL: tl.constexpr, PADDED: tl.constexpr, NEED_V: tl.constexpr,
-    BLOCK: tl.constexpr,
+    BLOCK: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
     """Add to dv_j and dk_j what the means over 0..i send back from every i >= j (from every i, if not causal)."""
     pid = tl.program_id(0)
@@ -338,7 +391,7 @@ def history_return_kernel(
     dim, coord = tl.arange(0, PAD_V), tl.arange(0, PAD_K)
     since = index + 1 if CAUSAL else 0
     values, keys, _count = add_up(later_ptr, row, since, stretches, stretches, PAD_K, PAD_V)
-    for i in tl.range(0, stretch, BLOCK, num_stages=1):
+    for i in tl.range(0, stretch, BLOCK, num_stages=STAGES):
         token = index * stretch + stretch - BLOCK - i + tl.arange(0, BLOCK)
         valid = token < seq_len
         wide = valid[:, None] & (dim < D_V)[None, :]

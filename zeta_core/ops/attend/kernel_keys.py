@@ -166,8 +166,8 @@ def store_gradients(
 
 @triton.jit
 def keys_kernel(
-    q_ptr, k_ptr, v_ptr, gamma_ptr, grad_ptr, sorted_ptr, ends_ptr, dk_ptr, dv_ptr, slots_ptr, since_ptr, shift_ptr,
-    visits_ptr, parts_ptr, size_ptr, plan_ptr, q_cells, k_cells, heads, rows, seq_len, chunk, local, key_tiles, most,
+    q_ptr, k_ptr, v_ptr, gamma_ptr, grad_ptr, record_ptr, dk_ptr, dv_ptr, slots_ptr, since_ptr, shift_ptr,
+    visits_ptr, parts_ptr, size_ptr, plan_ptr, q_cells, k_cells, heads, seq_len, chunk, local, key_tiles, most,
     stride_qb,
     stride_qh, stride_qn, stride_kb, stride_kh, stride_kn, stride_vb, stride_vh, stride_vn, stride_gb, stride_gh,
     stride_gn, stride_wb, stride_wh, stride_wn, list_ids, full_at, curve_size, order_at, visible_at, place_at,
@@ -204,7 +204,6 @@ def keys_kernel(
     batch = (row // heads).to(tl.int64)
     head = (row % heads).to(tl.int64)
     base = row.to(tl.int64) * seq_len
-    tokens = rows.to(tl.int64) * seq_len
     fields = plan_ptr + curve_size * CURVE
     place = tile * KEY_TILE + tl.arange(0, KEY_TILE)
     held = place < tl.load(fields + visible_at + row * WIDTH + num_lists - 1)
@@ -234,27 +233,24 @@ def keys_kernel(
         number = n + tl.arange(0, BLOCK)
         slot = tl.minimum(number, until - 1)
         slot += tl.sum(tl.where(slot[:, None] >= since[None, :], jump[None, :], 0), 1)
-        # query, places of its window's ends: [BLOCK] int32; inverted, delta: [BLOCK]
-        query = tl.load(fields + order_at + base + slot)
-        first = tl.load(ends_ptr + base + slot)
-        last = tl.load(ends_ptr + tokens + base + slot)
-        inverted = tl.load(sorted_ptr + base + slot)
-        delta = tl.load(sorted_ptr + tokens + base + slot)
-        count = tl.where(number < until, last - first + 1, 0)
-        q_at = q_base + query * stride_qn
-        if DIMS <= UNROLLED:
-            # q: [1, BLOCK], one coordinate each, in the order of sorted queries
-            own = sorted_ptr + 2 * tokens + base + slot[None, :]
-            q0 = tl.load(own)
-            q1, q2, q3 = q0, q0, q0
-            if DIMS > 1:
-                q1 = tl.load(own + tokens)
-            if DIMS > 2:
-                q2 = tl.load(own + 2 * tokens)
-            if DIMS > 3:
-                q3 = tl.load(own + 3 * tokens)
+        # record: [BLOCK] int64 each, pairs of numbers as kernel_backward.write_record packs them
+        record = record_ptr + (base + slot) * 4
+        window, scales = tl.load(record), tl.load(record + 1)
+        first = window.to(tl.int32)
+        count = tl.where(number < until, (window >> 32).to(tl.int32), 0)
+        inverted = scales.to(tl.int32).to(tl.float32, bitcast=True)
+        delta = (scales >> 32).to(tl.int32).to(tl.float32, bitcast=True)
+        low, high = tl.load(record + 2), tl.load(record + 3)
+        q0 = low.to(tl.int32).to(tl.float32, bitcast=True)[None, :]
+        q1 = (low >> 32).to(tl.int32).to(tl.float32, bitcast=True)[None, :]
+        q2 = high.to(tl.int32).to(tl.float32, bitcast=True)[None, :]
+        q3 = (high >> 32).to(tl.int32).to(tl.float32, bitcast=True)[None, :]
+        if DIMS <= 3:
+            query = (high >> 32).to(tl.int32)
         else:
-            q0, q1, q2, q3 = columns(q_at[None, :], unit, DIMS)
+            # query: [BLOCK] int32
+            query = tl.load(fields + order_at + base + slot)
+        q_at = q_base + query * stride_qn
         # grad: [BLOCK, PAD_V]
         grad = wide_rows(grad_base, query * stride_gn, D_V, PAD_V)
         close = closeness(

@@ -19,7 +19,9 @@ from .tiles import stretch_of, tiles_for
 
 DOT = SCORES.index("normalized_dot")
 LOCAL_BLOCK = 32
-HISTORY_WARPS = 4
+HISTORY_BLOCK = 64
+HISTORY_OPTIONS = {"num_warps": 4}
+HISTORY_STAGES = 3
 
 
 class Setting(NamedTuple):
@@ -95,7 +97,7 @@ def shape_of(q_shape: torch.Size, d_v: int, setting: Setting) -> Shape:
     fields = fields_of(layout, setting.curves, setting.refine, setting.gradients)
     # At least 32 rows and 4 columns: a scan over fewer than the threads of 4 warps does not compile.
     pad_k, pad_v = max(4, next_power(d_k)), max(16, next_power(d_v))
-    block = max(32, min(64, 4096 // pad_v))
+    block = max(32, min(HISTORY_BLOCK, 4096 // pad_v))
     stretch = stretch_of(layout.rows, seq_len, block)
     return Shape(
         layout, fields, heads, d_k, d_v, pad_k, pad_v, max(16, pad_k), block, stretch, -(-seq_len // stretch)
@@ -156,7 +158,7 @@ class Forward:
         )  # fmt: skip
         rows_known = 0 if setting.local else rows_known
         programs = rows * shape.stretches if setting.history else 0
-        wide = {"PAD_K": shape.pad_k, "BLOCK": shape.block, "num_warps": HISTORY_WARPS}
+        wide = {"PAD_K": shape.pad_k, "BLOCK": shape.block, "STAGES": HISTORY_STAGES, **HISTORY_OPTIONS}
         self.sums = Launch(
             sums_kernel, programs, shape.heads, seq_len, shape.stretches, shape.stretch, *raw_k, *v, DIMS=shape.d_k,
             D_V=shape.d_v, PAD_V=shape.pad_v, PADDED=facts.padded, PAD_K=shape.pad_k, BLOCK=shape.block,

@@ -18,7 +18,8 @@ from .kernel_keys import combine_kernel, keys_kernel, parts_kernel, ranges_kerne
 from .kernel_local import local_backward_kernel, local_keys_kernel
 from .kernel_run import (
     DOT,
-    HISTORY_WARPS,
+    HISTORY_STAGES,
+    HISTORY_OPTIONS,
     LOCAL_BLOCK,
     Facts,
     Setting,
@@ -104,14 +105,13 @@ class Backward:
             rows * programs,
             rows * seq_len,
             *((rows * seq_len, rows * seq_len * shape.d_k, prod(sums_size(shape))) if setting.history else (0, 0, 0)),
-            (2 + min(shape.d_k, 4)) * rows * seq_len,
             rows * most * KEY_TILE * (shape.pad_v + pad_k),
         ]
         table = rows * key_tiles * layout.width
-        self.integers = [2 * rows * seq_len, table, table, rows * key_tiles, rows * (key_tiles + 1), rows]
+        self.integers = [table, table, rows * key_tiles, rows * (key_tiles + 1), rows]
         same = {"DIMS": shape.d_k, "D_V": shape.d_v, "PAD_V": shape.pad_v}
         order = {"CAUSAL": setting.causal, "PADDED": facts.padded}
-        wide = {"PAD_K": shape.pad_k, "BLOCK": shape.block, "num_warps": HISTORY_WARPS}
+        wide = {"PAD_K": shape.pad_k, "BLOCK": shape.block, "STAGES": HISTORY_STAGES, **HISTORY_OPTIONS}
         self.tokens = Launch(
             history_backward_kernel, rows * shape.stretches, shape.heads, seq_len, shape.stretches, shape.stretch,
             programs, *q, *raw_k, *v, *out, *grad, **same, SCORE=setting.score, **order, HISTORY=setting.history,
@@ -131,14 +131,14 @@ class Backward:
         for curve in range(curves):
             tile = size.backward
             self.queries.append(Launch(
-                backward_kernel, rows * tiles, shape.heads, rows, seq_len, layout.chunk, window, setting.local, tiles,
+                backward_kernel, rows * tiles, shape.heads, seq_len, layout.chunk, window, setting.local, tiles,
                 programs, *q, *k, *v, *grad, layout.list_ids, fields.size, *window_places(fields), **windows,
                 CURVE=curve, NUM_LISTS=layout.num_lists, BLOCK=tile.rows, BLOCK_N=tile.width, STAGES=tile.stages,
                 **tile.options(),
             ))  # fmt: skip
             tile = size.keys
             self.keys.append(Launch(
-                keys_kernel, rows * (most + key_tiles), shape.heads, rows, seq_len, layout.chunk, setting.local,
+                keys_kernel, rows * (most + key_tiles), shape.heads, seq_len, layout.chunk, setting.local,
                 key_tiles, most, *q, *k, *v, *grad, *dv, layout.list_ids, layout.full_list, fields.size, fields.order,
                 fields.visible, fields.place, fields.first, fields.last, fields.bound, fields.tie, layout.num_lists,
                 **windows, CURVE=curve, NEED_V=need.v, KEY_TILE=KEY_TILE, BLOCK=tile.width, STEPS=steps,
@@ -207,17 +207,18 @@ def backward(
         dv.zero_()
     strides = tuple(t.stride() for t in (q, k, raw_k, v, out, grad, dv))
     run = backward_of(strides, shape, setting, facts_of(q, k, v, mask, cells), need, device)
-    dgamma, delta, portion, pull, later, held, slots = split(torch.float32, device, run.floats)
+    dgamma, delta, portion, pull, later, slots = split(torch.float32, device, run.floats)
     run.tokens(
         q, raw_k, v, gamma, ignored, sums, out, stat, grad, delta, dq, portion, pull, later, dgamma
     )  # fmt: skip
     side = (cells[0], cells[1]) if cells.numel() else (plan, plan)
     keys_wanted = need.k or need.v
     if run.queries:
-        ends, since, shift, visits, parts, size = split(torch.int32, device, run.integers)
+        since, shift, visits, parts, size = split(torch.int32, device, run.integers)
+        record = torch.empty(stat.numel() * 4, dtype=torch.int64, device=device)
     for curve, queries in enumerate(run.queries):
         partial = dgamma[shape.stretches + run.tiles * curve :]
-        queries(q, k, v, gamma, grad, stat, delta, dq, partial, held, ends, plan, *side)
+        queries(q, k, v, gamma, grad, stat, delta, dq, partial, record, plan, *side)
         if not keys_wanted:
             continue
         part = plan[curve]
@@ -229,7 +230,7 @@ def backward(
         run.ranges(part[fields.tiles :], part[fields.visible :], start, stop, since, shift, visits)
         run.parts(visits, parts, size)
         run.keys[curve](
-            q, k, v, gamma, grad, held, ends, dk, dv, slots, since, shift, visits, parts, size, plan, *side
+            q, k, v, gamma, grad, record, dk, dv, slots, since, shift, visits, parts, size, plan, *side
         )
         run.combine[curve](slots, parts, plan, dk, dv)
     if setting.local:

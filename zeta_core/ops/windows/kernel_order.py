@@ -12,6 +12,7 @@ from ..zorder.kernel import joint_codes
 FLAT_FROM = 4096
 """Longer rows are sorted twice by torch; up to here one kernel sorts a row a block."""
 FLAT_ROWS = 128
+SHORT = 1 << 18
 
 
 def joint_order(
@@ -28,7 +29,8 @@ def joint_order(
     if by_row:
         _, words = joint_codes(q, k, order, row_bits=0, high_bits=32 if bits <= 32 else 64)
         return order_of_words(words), None, False
-    low_bits, high_bits = cut(bits + row_bits)
+    # A short sort costs launches, not passes.
+    low_bits, high_bits = cut(bits + row_bits) if 2 * seq_len * rows > SHORT else (0, 64)
     low, high = joint_codes(q, k, order, row_bits=row_bits, low_bits=low_bits, high_bits=high_bits)
     if not low_bits:
         return high.view(-1).sort(stable=True).indices, None, True
