@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from zeta_core.errors import OptionError
 
@@ -46,7 +47,8 @@ def make_plan(
 ) -> KernelPlan:
     """The plan of coordinates [batch, heads, seq_len, d], none of whose sizes is 0; chunk None sees all keys."""
     batch, heads, seq_len, _ = code_q.shape
-    buffer, cells = torch.ops.zeta.plan(code_q, code_k, mask, chunk or 0, top_k, curves, refine, gradients)
+    call = plan if is_plain(code_q) else torch.ops.zeta.plan
+    buffer, cells = call(code_q, code_k, mask, chunk or 0, top_k, curves, refine, gradients)
     return KernelPlan(buffer, cells, batch, heads, seq_len, chunk, top_k, curves, refine, gradients)
 
 
@@ -67,10 +69,11 @@ def attend_plan(
         raise OptionError(f"causal={causal} does not fit the plan, which was made with causal={not causal}")
     if not plan.gradients and torch.is_grad_enabled() and any(t.requires_grad for t in (q, k, v, gamma)):
         raise OptionError("the plan was made for a forward pass alone; make it where gradients are on")
-    out, _, _ = torch.ops.zeta.attend(
-        q, k, v, gamma, mask, plan.buffer, plan.cells, score, plan.chunk or 0, plan.top_k, plan.curves, plan.refine,
-        plan.gradients, history_mean, local_window,
+    setting = (
+        score, plan.chunk or 0, plan.top_k, plan.curves, plan.refine, plan.gradients, history_mean, local_window,
     )  # fmt: skip
+    call = Attend.apply if is_plain(q) else torch.ops.zeta.attend
+    out, _, _ = call(q, k, v, gamma, mask, plan.buffer, plan.cells, *setting)
     return out
 
 
@@ -100,8 +103,10 @@ def plan_fake(
     refine: int,
     gradients: bool,
 ) -> tuple[Tensor, Tensor]:
-    batch, heads, seq_len, dims = code_q.shape
-    size = fields_of(layout_of(batch * heads, seq_len, chunk or None), curves, refine, gradients).size
+    # Sizes step with the length (powers of two, tiles), so that a symbolic length becomes a number here.
+    batch, heads, seq_len, dims = (int(size) for size in code_q.shape)
+    layout = layout_of(batch * heads, seq_len, int(chunk) or None)
+    size = fields_of(layout, int(curves), int(refine), gradients).size
     cells = (2, batch * heads, seq_len, dims) if refine > 1 else (2, 0, 0, 1)
     return code_q.new_empty(curves, size, dtype=torch.int32), code_q.new_empty(cells, dtype=torch.int16)
 
@@ -116,12 +121,12 @@ def attend_fake(
     q: Tensor, k: Tensor, v: Tensor, gamma: Tensor, mask: Tensor | None, plan: Tensor, cells: Tensor, *setting: int
 ) -> tuple[Tensor, Tensor, Tensor]:
     along = v if v.stride(-1) == 1 and v.stride(2) * v.shape[2] < 2**31 else v.contiguous()
-    rows, seq_len = q.shape[0] * q.shape[1], q.shape[2]
-    options = Setting(*setting)
-    sums = sums_size(shape_of(q.shape, v.shape[-1], options)) if options.history else (0,)
+    options = Setting(*(number if isinstance(number, bool) else int(number) for number in setting))
+    shape = shape_of(torch.Size(int(size) for size in q.shape), int(v.shape[-1]), options)
+    sums = sums_size(shape) if options.history else (0,)
     return (
         torch.empty_like(along),
-        v.new_empty((rows, seq_len), dtype=torch.float32),
+        v.new_empty((shape.layout.rows, shape.layout.seq_len), dtype=torch.float32),
         v.new_empty(sums, dtype=torch.float32),
     )
 
@@ -168,6 +173,33 @@ def differentiate(ctx: torch.autograd.function.FunctionCtx, grad: Tensor | None,
     need = ctx.needs_input_grad[:4]
     gradients = torch.ops.zeta.attend_backward(grad, *ctx.saved_tensors, *ctx.setting, *need)
     return (*(g if wanted else None for g, wanted in zip(gradients, need, strict=True)), *nothing)
+
+
+class Attend(torch.autograd.Function):
+    """`zeta::attend` without torch's dispatcher, whose Python costs more than the kernels on short sequences."""
+
+    forward = staticmethod(attend)
+    setup_context = staticmethod(save)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor | None, *_others: None) -> tuple[Tensor | None, ...]:
+        nothing = (None,) * (3 + len(ctx.setting))
+        if grad is None:
+            return (None,) * 4 + nothing
+        need = ctx.needs_input_grad[:4]
+        gradients = attend_backward(grad, *ctx.saved_tensors, *ctx.setting, *need)
+        return (*(g if wanted else None for g, wanted in zip(gradients, need, strict=True)), *nothing)
+
+
+def is_plain(tensor: Tensor) -> bool:
+    """Whether nothing traces, transforms or intercepts calls, so that the dispatcher may be left out."""
+    return (
+        not torch.compiler.is_compiling()
+        and type(tensor) in (Tensor, torch.nn.Parameter)
+        and torch._C._len_torch_dispatch_stack() == 0
+        and torch._C._functorch.peek_interpreter_stack() is None
+    )
 
 
 def save_nothing(ctx: torch.autograd.function.FunctionCtx, inputs: tuple, output: tuple) -> None:

@@ -15,13 +15,12 @@ from .kernel_forward import forward_kernel
 from .kernel_history import history_kernel, sums_kernel
 from .kernel_local import local_kernel
 from .scores import SCORES, directions
-from .tiles import stretch_of, tiles_for
+from .tiles import stretch_of, tiles_for, walks_for
 
 DOT = SCORES.index("normalized_dot")
 LOCAL_BLOCK = 32
-HISTORY_BLOCK = 64
-HISTORY_OPTIONS = {"num_warps": 4}
-HISTORY_STAGES = 3
+BLOCK = 64
+"""Tokens that the sums of the history mean are taken of at once; stretches are multiples of it."""
 
 
 class Setting(NamedTuple):
@@ -66,8 +65,6 @@ class Shape(NamedTuple):
     pad_v: int
     pad_dot: int
     """d_K as a `dot` needs it"""
-    block: int
-    """Tokens that passes in token order take at once"""
     stretch: int
     stretches: int
 
@@ -95,12 +92,11 @@ def shape_of(q_shape: torch.Size, d_v: int, setting: Setting) -> Shape:
     batch, heads, seq_len, d_k = q_shape
     layout = layout_of(batch * heads, seq_len, setting.chunk or None)
     fields = fields_of(layout, setting.curves, setting.refine, setting.gradients)
-    # At least 32 rows and 4 columns: a scan over fewer than the threads of 4 warps does not compile.
+    # At least 4 columns, as at least 32 rows: a scan over fewer than the threads of 4 warps does not compile.
     pad_k, pad_v = max(4, next_power(d_k)), max(16, next_power(d_v))
-    block = max(32, min(HISTORY_BLOCK, 4096 // pad_v))
-    stretch = stretch_of(layout.rows, seq_len, block)
+    stretch = stretch_of(layout.rows, seq_len, BLOCK)
     return Shape(
-        layout, fields, heads, d_k, d_v, pad_k, pad_v, max(16, pad_k), block, stretch, -(-seq_len // stretch)
+        layout, fields, heads, d_k, d_v, pad_k, pad_v, max(16, pad_k), stretch, -(-seq_len // stretch)
     )
 
 
@@ -158,14 +154,13 @@ class Forward:
         )  # fmt: skip
         rows_known = 0 if setting.local else rows_known
         programs = rows * shape.stretches if setting.history else 0
-        wide = {"PAD_K": shape.pad_k, "BLOCK": shape.block, "STAGES": HISTORY_STAGES, **HISTORY_OPTIONS}
         self.sums = Launch(
             sums_kernel, programs, shape.heads, seq_len, shape.stretches, shape.stretch, *raw_k, *v, DIMS=shape.d_k,
-            D_V=shape.d_v, PAD_V=shape.pad_v, PADDED=facts.padded, PAD_K=shape.pad_k, BLOCK=shape.block,
+            D_V=shape.d_v, PAD_V=shape.pad_v, PADDED=facts.padded, PAD_K=shape.pad_k, BLOCK=min(BLOCK, max(16, 4096 // shape.pad_v)),
         )  # fmt: skip
         self.history = Launch(
             history_kernel, programs, shape.heads, seq_len, shape.stretches, shape.stretch, rows_known, *q, *raw_k, *v,
-            *out, **same, **order, **wide,
+            *out, **same, **order, PAD_K=shape.pad_k, **walks_for(shape.pad_v).forward.options(),
         )  # fmt: skip
         self.unknown = 0 if setting.history else rows_known
         """So many rows nothing has written."""
@@ -173,9 +168,10 @@ class Forward:
 
 @lru_cache(maxsize=256)
 def forward_of(
-    strides: tuple[tuple[int, ...], ...], shape: Shape, setting: Setting, facts: Facts, device: torch.device
-) -> Forward:
-    return Forward(strides, shape, setting, facts)
+    q_shape: torch.Size, d_v: int, strides: tuple[tuple[int, ...], ...], setting: Setting, facts: Facts, device: int
+) -> Forward:  # fmt: skip
+    """The prepared launches; device only tells them apart."""
+    return Forward(strides, shape_of(q_shape, d_v, setting), setting, facts)
 
 
 def forward(
@@ -192,7 +188,7 @@ def forward(
         result = torch.empty_like(v, dtype=torch.float32, memory_format=torch.contiguous_format)
     stat = torch.empty(shape.layout.rows, shape.layout.seq_len, dtype=torch.float32, device=v.device)
     strides = (q.stride(), k.stride(), raw_k.stride(), v.stride(), result.stride())
-    run = forward_of(strides, shape, setting, facts_of(q, k, v, mask, cells), v.device)
+    run = forward_of(q.shape, v.shape[-1], strides, setting, facts_of(q, k, v, mask, cells), v.get_device())
     side = (cells[0], cells[1]) if cells.numel() else (plan, plan)
     for window in run.windows:
         window(q, k, v, gamma, result, stat, plan, *side)

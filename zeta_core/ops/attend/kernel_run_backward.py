@@ -18,8 +18,6 @@ from .kernel_keys import combine_kernel, keys_kernel, parts_kernel, ranges_kerne
 from .kernel_local import local_backward_kernel, local_keys_kernel
 from .kernel_run import (
     DOT,
-    HISTORY_STAGES,
-    HISTORY_OPTIONS,
     LOCAL_BLOCK,
     Facts,
     Setting,
@@ -32,7 +30,7 @@ from .kernel_run import (
     window_places,
 )
 from .scores import SMALLEST_NORM
-from .tiles import tiles_for
+from .tiles import tiles_for, walks_for
 
 RANGES = 16
 """Tiles of keys that one program finds the ranges of."""
@@ -111,15 +109,16 @@ class Backward:
         self.integers = [table, table, rows * key_tiles, rows * (key_tiles + 1), rows]
         same = {"DIMS": shape.d_k, "D_V": shape.d_v, "PAD_V": shape.pad_v}
         order = {"CAUSAL": setting.causal, "PADDED": facts.padded}
-        wide = {"PAD_K": shape.pad_k, "BLOCK": shape.block, "STAGES": HISTORY_STAGES, **HISTORY_OPTIONS}
+        walks = walks_for(shape.pad_v)
         self.tokens = Launch(
             history_backward_kernel, rows * shape.stretches, shape.heads, seq_len, shape.stretches, shape.stretch,
             programs, *q, *raw_k, *v, *out, *grad, **same, SCORE=setting.score, **order, HISTORY=setting.history,
-            **wide,
+            PAD_K=shape.pad_k, **walks.backward.options(),
         )  # fmt: skip
         self.back = Launch(
             history_return_kernel, rows * shape.stretches, shape.heads, seq_len, shape.stretches, shape.stretch, *grad,
-            *dv, **same, **order, NEED_V=need.v, **wide,
+            *dv, **same, **order, NEED_V=need.v, PAD_K=shape.pad_k,
+            **walks.back.options(),
         )  # fmt: skip
         window = setting.share * setting.refine
         windows = {
@@ -168,10 +167,11 @@ class Backward:
 
 @lru_cache(maxsize=256)
 def backward_of(
-    strides: tuple[tuple[int, ...], ...], shape: Shape, setting: Setting, facts: Facts, need: Need,
-    device: torch.device,
+    q_shape: torch.Size, d_v: int, strides: tuple[tuple[int, ...], ...], setting: Setting, facts: Facts, need: Need,
+    device: int,
 ) -> Backward:  # fmt: skip
-    return Backward(strides, shape, setting, facts, need)
+    """The prepared launches; device only tells them apart."""
+    return Backward(strides, shape_of(q_shape, d_v, setting), setting, facts, need)
 
 
 def backward(
@@ -206,7 +206,8 @@ def backward(
     if fresh is torch.zeros:
         dv.zero_()
     strides = tuple(t.stride() for t in (q, k, raw_k, v, out, grad, dv))
-    run = backward_of(strides, shape, setting, facts_of(q, k, v, mask, cells), need, device)
+    facts = facts_of(q, k, v, mask, cells)
+    run = backward_of(q.shape, v.shape[-1], strides, setting, facts, need, v.get_device())
     dgamma, delta, portion, pull, later, slots = split(torch.float32, device, run.floats)
     run.tokens(
         q, raw_k, v, gamma, ignored, sums, out, stat, grad, delta, dq, portion, pull, later, dgamma

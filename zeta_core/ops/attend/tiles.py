@@ -42,6 +42,35 @@ def tiles_for(itemsize: int, d_v: int) -> Tiles:
     return FULL if d_v <= 64 else FULL_WIDE
 
 
+class Walk(NamedTuple):
+    """Tokens that a pass in token order takes at once, pipeline stages, registers a thread (0: free)."""
+
+    block: int
+    stages: int
+    registers: int = 0
+
+    def options(self) -> dict[str, int]:
+        """Everything that the launch takes."""
+        sizes = {"BLOCK": self.block, "STAGES": self.stages, "num_warps": 4}
+        return sizes | ({"maxnreg": self.registers} if self.registers else {})
+
+
+class Walks(NamedTuple):
+    """Merging the history mean, its gradient, and what that sends back to keys and values."""
+
+    forward: Walk
+    backward: Walk
+    back: Walk
+
+
+def walks_for(pad_v: int) -> Walks:
+    """At least 32 tokens: a scan over fewer rows than 4 warps have does not compile."""
+    if pad_v <= 64:
+        return Walks(Walk(32, 3, 128), Walk(64, 3), Walk(32, 3, 128))
+    block = max(32, min(64, 4096 // pad_v))
+    return Walks(Walk(block, 2), Walk(block, 2), Walk(block, 2))
+
+
 def stretch_of(rows: int, seq_len: int, block: int) -> int:
     """Tokens of one program of the passes in token order: enough programs, and at most 256 sums a row."""
     programs = -(-rows * seq_len // 1056)

@@ -11,7 +11,6 @@ import triton.language as tl
 
 from ..kernel_layout import LEVELS, key_list, list_of_segment, list_offset, query_segment, segment_start
 
-SCAN_BLOCK = 64
 MOST_COUNTED = 128
 """Keys or queries of a tile: a count of them fits 8 bits."""
 ONE = tl.constexpr(1)

@@ -12,7 +12,7 @@ from torch import Tensor
 from ..kernel_launch import Launch, split
 from ..layout import ALL, KEY_TILE, LEVELS, Fields, Layout, fields_of, layout_of, next_power
 from ..zorder.kernel import grid_cells
-from .kernel import MOST_COUNTED, SCAN_BLOCK, count_kernel, emit_kernel, scan_kernel
+from .kernel import MOST_COUNTED, count_kernel, emit_kernel, scan_kernel
 from .kernel_levels import levels_kernel, zeros_before
 from .kernel_order import joint_order, order_of_words
 from .kernel_refine import bounds_kernel, indices_kernel, refine_kernel
@@ -151,7 +151,7 @@ class Writer:
             count_kernel, rows * tiles, seq_len, layout.chunk, heads, tiles, HAS_INNER=has_inner, FLAT=flat,
             PADDED=padded, TILE=tile, **shape,
         )  # fmt: skip
-        self.scan = Launch(scan_kernel, rows * 2, tiles, WIDTH=width, BLOCK=SCAN_BLOCK)
+        self.scan = Launch(scan_kernel, rows * 2, tiles, WIDTH=width, BLOCK=max(32, TABLE // width))
         self.emit = Launch(
             emit_kernel, rows * tiles, seq_len, layout.chunk, layout.list_ids, tiles, layout.key_tiles, window,
             NUM_LISTS=layout.num_lists, KEEP_TILES=fields.tiles >= 0, KEEP_PLACE=fields.place >= 0, TILE=tile,
