@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import logging
 import os
+import sys
 from functools import cache
 from typing import Literal
 
@@ -15,15 +16,22 @@ from zeta_core.errors import DeviceError
 Impl = Literal["auto", "reference", "triton"]
 ResolvedImpl = Literal["reference", "triton"]
 
+
 def missing_for_kernels(device: torch.device) -> str | None:
     """What keeps the Triton kernels from running on `device`; None if nothing does."""
     if device.type != "cuda" and os.environ.get("TRITON_INTERPRET") != "1":
         return f"device {device.type} is no CUDA GPU"
+    return None if has_triton() else "the package triton is not installed"
+
+
+def has_triton() -> bool:
+    """Whether Triton can be imported; looked up on disk until it has been."""
+    if "triton" in sys.modules:
+        return True
     try:
-        found = importlib.util.find_spec("triton") is not None
+        return importlib.util.find_spec("triton") is not None
     except ImportError:
-        found = False
-    return None if found else "the package triton is not installed"
+        return False
 
 
 def resolve_impl(impl: Impl, device: torch.device) -> ResolvedImpl:

@@ -55,8 +55,8 @@ class Launch:
         self.front = (self.grid, 1, 1)
         # Scratch memory of two kinds, metadata of two kinds, and hooks before and after: none.
         self.middle = (
-            compiled.function, run.launch_cooperative_grid, run.launch_pdl, None, None, compiled.packed_metadata, None,
-            None, None,
+            compiled.function, run.launch_cooperative_grid, run.launch_pdl, None, None, compiled.packed_metadata,
+            None, None, None,
         )  # fmt: skip
         self.rest = (*self.numbers, *(self.meta[name] for name in names))
         self.call = run.launch
@@ -65,4 +65,4 @@ class Launch:
 def split(kind: torch.dtype, device: torch.device, sizes: list[int]) -> tuple[torch.Tensor, ...]:
     """One allocation cut into arrays of these sizes, each aligned."""
     padded = [-(-size // 64) * 64 for size in sizes]
-    return torch.empty(sum(padded), dtype=kind, device=device).split(padded)
+    return torch.split_with_sizes(torch.empty(sum(padded), dtype=kind, device=device), padded)

@@ -28,8 +28,8 @@ library.define(
 )
 library.define(f"attend({TENSORS}, {SETTING}) -> (Tensor, Tensor, Tensor)")
 library.define(
-    f"attend_backward(Tensor grad, {TENSORS}, Tensor out, Tensor stat, Tensor sums, {SETTING}, bool need_q, bool need_k, "
-    "bool need_v, bool need_gamma) -> (Tensor, Tensor, Tensor, Tensor)"
+    f"attend_backward(Tensor grad, {TENSORS}, Tensor out, Tensor stat, Tensor sums, {SETTING}, bool need_q, "
+    "bool need_k, bool need_v, bool need_gamma) -> (Tensor, Tensor, Tensor, Tensor)"
 )
 ANY_DEVICE = "CompositeExplicitAutograd"
 
@@ -47,8 +47,11 @@ def make_plan(
 ) -> KernelPlan:
     """The plan of coordinates [batch, heads, seq_len, d], none of whose sizes is 0; chunk None sees all keys."""
     batch, heads, seq_len, _ = code_q.shape
-    call = plan if is_plain(code_q) else torch.ops.zeta.plan
-    buffer, cells = call(code_q, code_k, mask, chunk or 0, top_k, curves, refine, gradients)
+    options = (mask, chunk or 0, top_k, curves, refine, gradients)
+    if is_plain(code_q):
+        buffer, cells = plan(code_q, code_k, *options)
+    else:
+        buffer, cells = torch.ops.zeta.plan(code_q.detach(), code_k.detach(), *options)
     return KernelPlan(buffer, cells, batch, heads, seq_len, chunk, top_k, curves, refine, gradients)
 
 

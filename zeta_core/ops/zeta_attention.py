@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import get_args
 
 import torch
@@ -81,9 +82,7 @@ def zeta_attention(
         check_finite(q=q, k=k, v=v)
     check_impl(impl)
     impl = implementation(impl, q, k, v)
-    gradients = torch.is_grad_enabled() and any(
-        t.requires_grad for t in (q, k, v, gamma) if isinstance(t, Tensor)
-    )
+    gradients = torch.is_grad_enabled() and any(t.requires_grad for t in (q, k, v, gamma) if isinstance(t, Tensor))
     plan = plan_points(
         q if code_q is None else code_q,
         k if code_k is None else code_k,
@@ -97,7 +96,8 @@ def zeta_attention(
         impl=impl,
         gradients=gradients,
     )
-    with torch.autocast(q.device.type, enabled=False):
+    # Autocast would turn the reference's products to half precision; it does not reach into the kernels.
+    with nullcontext() if impl == "triton" else torch.autocast(q.device.type, enabled=False):
         return attend(
             q,
             k,
@@ -161,7 +161,6 @@ def zeta_plan(
     )
 
 
-@torch.no_grad()
 def plan_points(
     code_q: Tensor,
     code_k: Tensor,
@@ -188,22 +187,23 @@ def plan_points(
         return plan_by_kernels(
             code_q, code_k, key_padding_mask, length if causal else None, top_k, curves, refine, gradients
         )
-    q_codes, k_codes = (
-        torch.stack([zorder_codes(side[..., list(order)], impl=impl) for order in orders])
-        for side in (code_q, code_k)
-    )
-    return plan_windows(
-        q_codes,
-        k_codes,
-        top_k=top_k,
-        chunk_size=length,
-        causal=causal,
-        refine=refine,
-        q_cells=grid_cells(code_q) if refine > 1 else None,
-        k_cells=grid_cells(code_k) if refine > 1 else None,
-        key_padding_mask=key_padding_mask,
-        impl=impl,
-    )
+    with torch.no_grad():
+        q_codes, k_codes = (
+            torch.stack([zorder_codes(side[..., list(order)], impl=impl) for order in orders])
+            for side in (code_q, code_k)
+        )
+        return plan_windows(
+            q_codes,
+            k_codes,
+            top_k=top_k,
+            chunk_size=length,
+            causal=causal,
+            refine=refine,
+            q_cells=grid_cells(code_q) if refine > 1 else None,
+            k_cells=grid_cells(code_k) if refine > 1 else None,
+            key_padding_mask=key_padding_mask,
+            impl=impl,
+        )
 
 
 def plan_by_kernels(
@@ -220,8 +220,8 @@ def plan_by_kernels(
     from . import kernel_ops
 
     return kernel_ops.make_plan(
-        code_q.detach(),
-        code_k.detach(),
+        code_q,
+        code_k,
         key_padding_mask,
         chunk=chunk,
         top_k=top_k,

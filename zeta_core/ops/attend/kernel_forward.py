@@ -121,17 +121,19 @@ def forward_kernel(
     if highest - lowest <= LONG * BLOCK_N:
         for r0 in tl.range(lowest, highest, BLOCK_N, num_stages=STAGES):
             summed, total, top = forward_block(
-                r0, highest, start, count, token, summed, total, top, q0, q1, q2, q3, q_at, ids, k_base, v_base, gamma,
-                unit, stride_kn, stride_vn, chunk, local, plan_row, curve_size, place_at, first_at, last_at, bound_at,
-                tie_at, q_cells, k_cells, DIMS, CELL_DIMS, D_V, PAD_V, SCORE, MODE, CURVE, REFINE, LOCAL, BLOCK_N,
+                r0, highest, start, count, token, summed, total, top, q0, q1, q2, q3, q_at, ids, k_base, v_base,
+                gamma, unit, stride_kn, stride_vn, chunk, local, plan_row, curve_size, place_at, first_at, last_at,
+                bound_at, tie_at, q_cells, k_cells, DIMS, CELL_DIMS, D_V, PAD_V, SCORE, MODE, CURVE, REFINE, LOCAL,
+                BLOCK_N,
             )  # fmt: skip
     else:
         r0 = lowest
         while r0 < highest:
             summed, total, top = forward_block(
-                r0, highest, start, count, token, summed, total, top, q0, q1, q2, q3, q_at, ids, k_base, v_base, gamma,
-                unit, stride_kn, stride_vn, chunk, local, plan_row, curve_size, place_at, first_at, last_at, bound_at,
-                tie_at, q_cells, k_cells, DIMS, CELL_DIMS, D_V, PAD_V, SCORE, MODE, CURVE, REFINE, LOCAL, BLOCK_N,
+                r0, highest, start, count, token, summed, total, top, q0, q1, q2, q3, q_at, ids, k_base, v_base,
+                gamma, unit, stride_kn, stride_vn, chunk, local, plan_row, curve_size, place_at, first_at, last_at,
+                bound_at, tie_at, q_cells, k_cells, DIMS, CELL_DIMS, D_V, PAD_V, SCORE, MODE, CURVE, REFINE, LOCAL,
+                BLOCK_N,
             )  # fmt: skip
             r0 += BLOCK_N
             r0 = tl.min(tl.where(start + count > r0, tl.maximum(start, r0), highest), 0)

@@ -73,10 +73,9 @@ def ranges_kernel(
     c1 = tl.where(later, tl.load(table + WIDTH, mask=later, other=0), size[None, :])
     some = now & (c0 < c1)
     begin = tl.minimum(segment_start(segment, chunk, MODE), seq_len)
+    end = tl.minimum(segment_start(segment + 1, chunk, MODE), seq_len)
     if MODE == ALL:
-        end = segment * 0 + seq_len
-    else:
-        end = tl.minimum(segment_start(segment + 1, chunk, MODE), seq_len)
+        end += seq_len
     begin = begin[None, :] + c0 * 0
     end = tl.where(some, end[None, :] + c0 * 0, begin)
     if MODE == LEVELS:
@@ -173,10 +172,12 @@ def keys_kernel(
     stride_gn, stride_wb, stride_wh, stride_wn, list_ids, full_at, curve_size, order_at, visible_at, place_at,
     first_at, last_at, bound_at, tie_at, num_lists, DIMS: tl.constexpr, PAD_K: tl.constexpr, CELL_DIMS: tl.constexpr,
     D_V: tl.constexpr, PAD_V: tl.constexpr, SCORE: tl.constexpr, MODE: tl.constexpr, WIDTH: tl.constexpr,
-    CURVE: tl.constexpr, REFINE: tl.constexpr, LOCAL: tl.constexpr, NEED_V: tl.constexpr, KEY_TILE: tl.constexpr,
-    BLOCK: tl.constexpr, STEPS: tl.constexpr, STAGES: tl.constexpr,
+    CURVE: tl.constexpr, REFINE: tl.constexpr, LOCAL: tl.constexpr, NEED_V: tl.constexpr, CUT: tl.constexpr,
+    KEY_TILE: tl.constexpr, BLOCK: tl.constexpr, STEPS: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
-    """Of each row the first `most` programs take parts of long tiles, the others a tile each."""
+    """Of each row the first `most` programs take parts of long tiles, the others a tile each.
+
+    CUT False: no tile can be that long, and `most` is 0."""
     each = most + key_tiles
     pid = tl.program_id(0)
     row = pid // each
@@ -190,7 +191,9 @@ def keys_kernel(
         visit = (task - tl.load(parts + tile)) * size
     else:
         tile = task - most
-        exists = tl.load(parts + tile + 1) == tl.load(parts + tile)
+        exists = tile >= 0
+        if CUT:
+            exists = tl.load(parts + tile + 1) == tl.load(parts + tile)
         size = tl.load(visits_ptr + row * key_tiles + tile)
         visit = size * 0
     if exists == 0:
@@ -245,9 +248,8 @@ def keys_kernel(
         q1 = (low >> 32).to(tl.int32).to(tl.float32, bitcast=True)[None, :]
         q2 = high.to(tl.int32).to(tl.float32, bitcast=True)[None, :]
         q3 = (high >> 32).to(tl.int32).to(tl.float32, bitcast=True)[None, :]
-        if DIMS <= 3:
-            query = (high >> 32).to(tl.int32)
-        else:
+        query = (high >> 32).to(tl.int32)
+        if DIMS > 3:
             # query: [BLOCK] int32
             query = tl.load(fields + order_at + base + slot)
         q_at = q_base + query * stride_qn
@@ -347,9 +349,7 @@ def combine_kernel(
     place = tile * KEY_TILE + line
     held = place < tl.load(plan_ptr + curve_size * CURVE + visible_at + row * WIDTH + num_lists - 1)
     # key: [T] int32
-    key = tl.load(
-        plan_ptr + curve_size * CURVE + row.to(tl.int64) * list_ids + full_at + place, mask=held, other=0
-    )
+    key = tl.load(plan_ptr + curve_size * CURVE + row.to(tl.int64) * list_ids + full_at + place, mask=held, other=0)
     base = row.to(tl.int64) * seq_len
     at, narrow = (dk_ptr + (base + key) * DIMS)[:, None] + coord[None, :], held[:, None] & (coord < DIMS)[None, :]
     if CURVE > 0:

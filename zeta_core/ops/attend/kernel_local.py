@@ -77,9 +77,7 @@ def local_kernel(
         # x: [1, BLOCK], one coordinate each; values: [BLOCK, PAD_V]
         x0, x1, x2, x3 = columns(k_at[None, :], unit, DIMS)
         values = wide_rows(v_ptr + batch * stride_vb + head * stride_vh, other * stride_vn, D_V, PAD_V)
-        close = closeness(
-            q0, q1, q2, q3, x0, x1, x2, x3, q_at[:, None], k_at[None, :], unit, gamma, DIMS, SCORE
-        )
+        close = closeness(q0, q1, q2, q3, x0, x1, x2, x3, q_at[:, None], k_at[None, :], unit, gamma, DIMS, SCORE)
         ok = inside[None, :] & near(token[:, None], key[None, :], local, CAUSAL)
         weight = strength(close, gamma, SCORE)
         if exponential(SCORE):
@@ -151,9 +149,7 @@ def local_backward_kernel(
         # x: [1, BLOCK], one coordinate each; values: [BLOCK, PAD_V]
         x0, x1, x2, x3 = columns(k_at[None, :], unit, DIMS)
         values = wide_rows(v_ptr + batch * stride_vb + head * stride_vh, other * stride_vn, D_V, PAD_V)
-        close = closeness(
-            q0, q1, q2, q3, x0, x1, x2, x3, q_at[:, None], k_at[None, :], unit, gamma, DIMS, SCORE
-        )
+        close = closeness(q0, q1, q2, q3, x0, x1, x2, x3, q_at[:, None], k_at[None, :], unit, gamma, DIMS, SCORE)
         ok = valid[:, None] & inside[None, :] & near(token[:, None], key[None, :], local, CAUSAL)
         _P, e, of_gamma = slopes(
             ok, close, product(grad, tl.trans(values)), delta[:, None], inverted[:, None], gamma, SCORE
@@ -210,9 +206,7 @@ def local_keys_kernel(
         grad = wide_rows(grad_ptr + batch * stride_gb + head * stride_gh, other * stride_gn, D_V, PAD_V)
         inverted = inverse(tl.load(stat_ptr + base + other), SCORE)
         delta = tl.load(delta_ptr + base + other)
-        close = closeness(
-            q0, q1, q2, q3, x0, x1, x2, x3, q_at[None, :], k_at[:, None], unit, gamma, DIMS, SCORE
-        )
+        close = closeness(q0, q1, q2, q3, x0, x1, x2, x3, q_at[None, :], k_at[:, None], unit, gamma, DIMS, SCORE)
         ok = held[:, None] & valid[None, :] & near(query[None, :], key[:, None], local, CAUSAL)
         P, e, _of_gamma = slopes(
             ok, close, product(values, tl.trans(grad)), delta[None, :], inverted[None, :], gamma, SCORE

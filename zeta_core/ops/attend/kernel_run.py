@@ -95,9 +95,7 @@ def shape_of(q_shape: torch.Size, d_v: int, setting: Setting) -> Shape:
     # At least 4 columns, as at least 32 rows: a scan over fewer than the threads of 4 warps does not compile.
     pad_k, pad_v = max(4, next_power(d_k)), max(16, next_power(d_v))
     stretch = stretch_of(layout.rows, seq_len, BLOCK)
-    return Shape(
-        layout, fields, heads, d_k, d_v, pad_k, pad_v, max(16, pad_k), stretch, -(-seq_len // stretch)
-    )
+    return Shape(layout, fields, heads, d_k, d_v, pad_k, pad_v, max(16, pad_k), stretch, -(-seq_len // stretch))
 
 
 def along(tensor: Tensor) -> Tensor:
@@ -156,11 +154,12 @@ class Forward:
         programs = rows * shape.stretches if setting.history else 0
         self.sums = Launch(
             sums_kernel, programs, shape.heads, seq_len, shape.stretches, shape.stretch, *raw_k, *v, DIMS=shape.d_k,
-            D_V=shape.d_v, PAD_V=shape.pad_v, PADDED=facts.padded, PAD_K=shape.pad_k, BLOCK=min(BLOCK, max(16, 4096 // shape.pad_v)),
+            D_V=shape.d_v, PAD_V=shape.pad_v, PADDED=facts.padded, PAD_K=shape.pad_k, BLOCK=min(BLOCK, max(16, 4096 //
+            shape.pad_v)),
         )  # fmt: skip
         self.history = Launch(
-            history_kernel, programs, shape.heads, seq_len, shape.stretches, shape.stretch, rows_known, *q, *raw_k, *v,
-            *out, **same, **order, PAD_K=shape.pad_k, **walks_for(shape.pad_v).forward.options(),
+            history_kernel, programs, shape.heads, seq_len, shape.stretches, shape.stretch, rows_known, *q, *raw_k,
+            *v, *out, **same, **order, PAD_K=shape.pad_k, **walks_for(shape.pad_v).forward.options(),
         )  # fmt: skip
         self.unknown = 0 if setting.history else rows_known
         """So many rows nothing has written."""

@@ -13,7 +13,7 @@ from torch import Tensor
 from ..kernel_launch import Launch, split
 from ..layout import KEY_TILE, LEVELS, Layout
 from .kernel_backward import backward_kernel
-from .kernel_history import history_backward_kernel, history_return_kernel
+from .kernel_history_backward import history_backward_kernel, history_return_kernel
 from .kernel_keys import combine_kernel, keys_kernel, parts_kernel, ranges_kernel
 from .kernel_local import local_backward_kernel, local_keys_kernel
 from .kernel_run import (
@@ -98,7 +98,8 @@ class Backward:
         self.programs = programs = shape.stretches + tiles * curves + blocks
         self.tiles, self.blocks, self.key_tiles = tiles, blocks, key_tiles
         pad_k = shape.pad_dot if shape.d_k > 4 else shape.pad_k
-        most = most_parts(seq_len)
+        cut = seq_len > PART
+        most = most_parts(seq_len) if cut else 0
         self.floats = [
             rows * programs,
             rows * seq_len,
@@ -116,9 +117,8 @@ class Backward:
             PAD_K=shape.pad_k, **walks.backward.options(),
         )  # fmt: skip
         self.back = Launch(
-            history_return_kernel, rows * shape.stretches, shape.heads, seq_len, shape.stretches, shape.stretch, *grad,
-            *dv, **same, **order, NEED_V=need.v, PAD_K=shape.pad_k,
-            **walks.back.options(),
+            history_return_kernel, rows * shape.stretches, shape.heads, seq_len, shape.stretches, shape.stretch,
+            *grad, *dv, **same, **order, NEED_V=need.v, PAD_K=shape.pad_k, **walks.back.options(),
         )  # fmt: skip
         window = setting.share * setting.refine
         windows = {
@@ -140,7 +140,7 @@ class Backward:
                 keys_kernel, rows * (most + key_tiles), shape.heads, seq_len, layout.chunk, setting.local,
                 key_tiles, most, *q, *k, *v, *grad, *dv, layout.list_ids, layout.full_list, fields.size, fields.order,
                 fields.visible, fields.place, fields.first, fields.last, fields.bound, fields.tie, layout.num_lists,
-                **windows, CURVE=curve, NEED_V=need.v, KEY_TILE=KEY_TILE, BLOCK=tile.width, STEPS=steps,
+                **windows, CURVE=curve, NEED_V=need.v, CUT=cut, KEY_TILE=KEY_TILE, BLOCK=tile.width, STEPS=steps,
                 STAGES=tile.stages, **tile.options(),
             ))  # fmt: skip
             self.combine.append(Launch(
@@ -153,7 +153,7 @@ class Backward:
             layout.segments, layout.num_lists, MODE=layout.mode, WIDTH=layout.width, KEY_TILE=KEY_TILE, BLOCK=RANGES,
             STEPS=seq_len.bit_length() + 1, num_warps=2,
         )  # fmt: skip
-        self.parts = Launch(parts_kernel, rows, key_tiles, most, LEAST=PART, BLOCK=1024)
+        self.parts = Launch(parts_kernel, rows if cut else 0, key_tiles, most, LEAST=PART, BLOCK=1024)
         near = {**same, "PAD_K": shape.pad_dot, "SCORE": setting.score, **order, "BLOCK": LOCAL_BLOCK}
         self.local = Launch(
             local_backward_kernel, rows * blocks, shape.heads, seq_len, setting.local, blocks, programs, *q, *k, *v,
@@ -230,9 +230,7 @@ def backward(
             )
         run.ranges(part[fields.tiles :], part[fields.visible :], start, stop, since, shift, visits)
         run.parts(visits, parts, size)
-        run.keys[curve](
-            q, k, v, gamma, grad, record, dk, dv, slots, since, shift, visits, parts, size, plan, *side
-        )
+        run.keys[curve](q, k, v, gamma, grad, record, dk, dv, slots, since, shift, visits, parts, size, plan, *side)
         run.combine[curve](slots, parts, plan, dk, dv)
     if setting.local:
         run.local(q, k, v, gamma, ignored, grad, stat, delta, dq, dgamma[run.programs - run.blocks :])

@@ -192,7 +192,14 @@ class Writer:
             # Padded keys have no place: above all others.
             place.fill_(layout.seq_len)
         self.emit(
-            joint, counts, part["visible"], part["lists"], part["order"], part["start"], part.get("tiles", joint), place
+            joint,
+            counts,
+            part["visible"],
+            part["lists"],
+            part["order"],
+            part["start"],
+            part.get("tiles", joint),
+            place,
         )
         if layout.mode == LEVELS:
             matrix = zeros_before(place[: layout.rows * layout.seq_len].view(layout.rows, layout.seq_len), self.bits)

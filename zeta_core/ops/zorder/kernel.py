@@ -162,7 +162,7 @@ def cells_kernel(coords_ptr, cells_ptr, total, BLOCK: tl.constexpr):
 
 def grid_cells(q: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
     """Cells of q and k [batch, heads, seq_len, d]: [2, batch * heads, seq_len, d] int16."""
-    both = torch.stack((q, k))
+    both = torch.stack((q.detach(), k.detach()))
     cells = torch.empty_like(both, dtype=torch.int16, memory_format=torch.contiguous_format)
     cells_kernel[(triton.cdiv(both.numel(), 1024),)](both, cells, both.numel(), BLOCK=1024)
     return cells.flatten(1, 2)
