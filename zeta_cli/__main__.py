@@ -1,0 +1,5 @@
+"""`python -m zeta_cli`: the `zeta` command where its script is not installed."""
+
+from .app import run
+
+run()
