@@ -16,6 +16,7 @@ from .kernel_pairs import (
     strength,
     unit_of,
     weigh,
+    weigh_apart,
     wide_rows,
 )
 
@@ -59,12 +60,16 @@ def forward_block(
         scale = tl.where(higher == float("-inf"), 0.0, higher)
         weight = tl.exp(weight - scale[:, None])
         before = tl.exp(top - scale)
+        summed *= before[:, None]
         total = total * before[:, None] + weight
-        summed = summed * before[:, None] + weigh(weight, values)
         top = higher
     else:
         weight = tl.where(ok, weight, 0.0)
         total += weight
+    # Elsewhere all queries of a tile may see every key of their list.
+    if MODE == LEVELS:
+        summed += weigh_apart(weight, ok, values)
+    else:
         summed += weigh(weight, values)
     return summed, total, top
 

@@ -19,7 +19,7 @@ from .kernel_pairs import (
     slopes,
     strength,
     unit_of,
-    weigh,
+    weigh_apart,
     wide_rows,
 )
 
@@ -87,12 +87,12 @@ def local_kernel(
             weight = tl.exp(weight - scale[:, None])
             before = tl.exp(top - scale)
             total = total * before + tl.sum(weight, 1)
-            summed = summed * before[:, None] + weigh(weight, values)
+            summed = summed * before[:, None] + weigh_apart(weight, ok, values)
             top = higher
         else:
             weight = tl.where(ok, weight, 0.0)
             total += tl.sum(weight, 1)
-            summed += weigh(weight, values)
+            summed += weigh_apart(weight, ok, values)
     known = valid & (token >= first_row)
     out_at = out_ptr + batch * stride_ob + head * stride_oh + (token * stride_on)[:, None] + dim[None, :]
     stat_at = stat_ptr + row.to(tl.int64) * seq_len + token

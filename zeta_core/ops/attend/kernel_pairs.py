@@ -219,6 +219,15 @@ def weigh(weight, values):
 
 
 @triton.jit
+def weigh_apart(weight, ok, values):
+    """`weigh` for blocks that hold tokens which come after a query: 0 times their NaN must not reach it."""
+    finite = values * 0 == 0
+    summed = weigh(weight, tl.where(finite, values, 0.0))
+    strange = tl.dot(ok.to(tl.float16), (finite == 0).to(tl.float16))
+    return tl.where(strange > 0, float("nan"), summed)
+
+
+@triton.jit
 def product(a, b):
     """a @ b of values of one dtype, in float32."""
     if a.dtype == tl.float32:
