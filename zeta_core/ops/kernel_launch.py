@@ -5,6 +5,7 @@ known once shapes are; the compiled kernel is remembered with them and called di
 
 from __future__ import annotations
 
+from itertools import accumulate
 from typing import Any
 
 import torch
@@ -14,6 +15,10 @@ DIRECT = triton.__version__.startswith("3.6.")
 """Other versions launch in another way: there every launch goes through Triton's own front."""
 ALIGNED = 16
 """Bytes; a kernel compiled for aligned tensors is not used for others."""
+
+
+Part = tuple[torch.Tensor, int]
+"""An array of 4-byte numbers that begins so many of them into a tensor: a view costs more than a launch's share."""
 
 
 class Launch:
@@ -29,21 +34,23 @@ class Launch:
         self.middle: tuple[Any, ...] = ()
         self.rest: tuple[Any, ...] = ()
 
-    def __call__(self, *tensors: torch.Tensor) -> None:
-        """Run on the current stream of the tensors' device, which is the current one."""
+    def __call__(self, *arrays: Any) -> None:
+        """Run on the current stream of the arrays' device, which is the current one; arrays: tensors or parts."""
         if self.grid == 0:
             return
-        pointers = [tensor.data_ptr() for tensor in tensors]
-        if self.call is not None:
-            bits = 0
-            for pointer in pointers:
-                bits |= pointer
-            if bits % ALIGNED == 0:
-                stream = torch._C._cuda_getCurrentRawStream(tensors[0].get_device())
-                self.call(*self.front, stream, *self.middle, *pointers, *self.rest)
-                return
+        bits, pointers = 0, []
+        for array in arrays:
+            pointer = array.data_ptr() if type(array) is not tuple else array[0].data_ptr() + 4 * array[1]
+            bits |= pointer
+            pointers.append(pointer)
+        if self.call is not None and bits % ALIGNED == 0:
+            first = arrays[0]
+            device = first[0].get_device() if type(first) is tuple else first.get_device()
+            self.call(*self.front, torch._C._cuda_getCurrentRawStream(device), *self.middle, *pointers, *self.rest)
+            return
+        tensors = [array[0].view(-1)[array[1] :] if type(array) is tuple else array for array in arrays]
         compiled = self.kernel[(self.grid,)](*tensors, *self.numbers, **self.meta)
-        if DIRECT and not any(pointer % ALIGNED for pointer in pointers):
+        if DIRECT and bits % ALIGNED == 0:
             self.remember(compiled, len(tensors))
 
     def remember(self, compiled: Any, num_tensors: int) -> None:
@@ -62,7 +69,7 @@ class Launch:
         self.call = run.launch
 
 
-def split(kind: torch.dtype, device: torch.device, sizes: list[int]) -> tuple[torch.Tensor, ...]:
-    """One allocation cut into arrays of these sizes, each aligned."""
-    padded = [-(-size // 64) * 64 for size in sizes]
-    return torch.split_with_sizes(torch.empty(sum(padded), dtype=kind, device=device), padded)
+def places(sizes: list[int]) -> tuple[list[int], int]:
+    """Where arrays of these sizes begin in one allocation, each aligned, and how much that is."""
+    ends = list(accumulate(-(-size // 64) * 64 for size in sizes))
+    return [0, *ends[:-1]], ends[-1]

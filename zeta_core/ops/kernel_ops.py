@@ -70,13 +70,18 @@ def attend_plan(
     """The weighted mean over a plan's windows; score is its place in SCORES, gamma [heads] float32."""
     if causal != (plan.chunk is not None):
         raise OptionError(f"causal={causal} does not fit the plan, which was made with causal={not causal}")
-    if not plan.gradients and torch.is_grad_enabled() and any(t.requires_grad for t in (q, k, v, gamma)):
+    wanted = torch.is_grad_enabled() and (
+        q.requires_grad or k.requires_grad or v.requires_grad or gamma.requires_grad
+    )
+    if wanted and not plan.gradients:
         raise OptionError("the plan was made for a forward pass alone; make it where gradients are on")
     setting = (
         score, plan.chunk or 0, plan.top_k, plan.curves, plan.refine, plan.gradients, history_mean, local_window,
     )  # fmt: skip
-    call = Attend.apply if is_plain(q) else torch.ops.zeta.attend
-    out, _, _ = call(q, k, v, gamma, mask, plan.buffer, plan.cells, *setting)
+    inputs = (q, k, v, gamma, mask, plan.buffer, plan.cells, *setting)
+    if not is_plain(q):
+        return torch.ops.zeta.attend(*inputs)[0]
+    out: Tensor = Attend.apply(*inputs) if wanted else attend(*inputs)[0]
     return out
 
 
@@ -179,14 +184,21 @@ def differentiate(ctx: torch.autograd.function.FunctionCtx, grad: Tensor | None,
 
 
 class Attend(torch.autograd.Function):
-    """`zeta::attend` without torch's dispatcher, whose Python costs more than the kernels on short sequences."""
+    """`zeta::attend` without torch's dispatcher, whose Python costs more than the kernels on short sequences.
 
-    forward = staticmethod(attend)
-    setup_context = staticmethod(save)
+    In the older form, with the context first: torch binds the arguments of the newer one anew at every call."""
+
+    @staticmethod
+    def forward(ctx: Any, *inputs: Any) -> Tensor:
+        out, stat, sums = attend(*inputs)
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(*inputs[:7], out, stat, sums)
+        ctx.setting = inputs[7:]
+        return out
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad: Tensor | None, *_others: None) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, grad: Tensor | None) -> tuple[Tensor | None, ...]:
         nothing = (None,) * (3 + len(ctx.setting))
         if grad is None:
             return (None,) * 4 + nothing

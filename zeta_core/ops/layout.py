@@ -126,9 +126,6 @@ class Fields:
     """[rows, seq_len], by token: the grid distance of the last key kept, and its place; for refine > 1."""
     size: int
     """Of one curve."""
-    kept: tuple[str, ...]
-    sizes: tuple[int, ...]
-    """The arrays that are kept, in their order, and their sizes."""
 
 
 @lru_cache(maxsize=256)
@@ -153,4 +150,4 @@ def fields_of(layout: Layout, curves: int, refine: int, gradients: bool) -> Fiel
     kept = {name: -(-size // ALIGN) * ALIGN for name, size in sizes.items() if size is not None}
     ends = dict(zip(kept, accumulate(kept.values()), strict=True))
     places = {name: ends[name] - kept[name] if name in kept else -1 for name in sizes}
-    return Fields(size=sum(kept.values()), kept=tuple(kept), sizes=tuple(kept.values()), **places)
+    return Fields(size=sum(kept.values()), **places)

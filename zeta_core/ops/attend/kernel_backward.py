@@ -149,8 +149,8 @@ def backward_kernel(
     first = tl.load(fields + place_at + base + tl.load(ids + start, mask=some, other=0), mask=some, other=1)
     last = tl.load(fields + place_at + base + tl.load(ids + stop - 1, mask=some, other=0), mask=some, other=0)
     write_record(
-        record_ptr + (base + place) * 4, valid, first, tl.where(some, last - first + 1, 0), inverted, delta, q_at,
-        token, unit, DIMS,
+        record_ptr.to(tl.pointer_type(tl.int64)) + (base + place) * 4, valid, first, tl.where(some, last - first + 1,
+        0), inverted, delta, q_at, token, unit, DIMS,
     )  # fmt: skip
 
     zero = tl.zeros([BLOCK, BLOCK_N], tl.float32)

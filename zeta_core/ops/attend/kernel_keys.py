@@ -237,7 +237,7 @@ def keys_kernel(
         slot = tl.minimum(number, until - 1)
         slot += tl.sum(tl.where(slot[:, None] >= since[None, :], jump[None, :], 0), 1)
         # record: [BLOCK] int64 each, pairs of numbers as kernel_backward.write_record packs them
-        record = record_ptr + (base + slot) * 4
+        record = record_ptr.to(tl.pointer_type(tl.int64)) + (base + slot) * 4
         window, scales = tl.load(record), tl.load(record + 1)
         first = window.to(tl.int32)
         count = tl.where(number < until, (window >> 32).to(tl.int32), 0)

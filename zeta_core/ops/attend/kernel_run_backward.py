@@ -10,7 +10,7 @@ import torch
 import triton
 from torch import Tensor
 
-from ..kernel_launch import Launch, split
+from ..kernel_launch import Launch, places
 from ..layout import KEY_TILE, LEVELS, Layout
 from .kernel_backward import backward_kernel
 from .kernel_history_backward import history_backward_kernel, history_return_kernel
@@ -100,14 +100,15 @@ class Backward:
         pad_k = shape.pad_dot if shape.d_k > 4 else shape.pad_k
         cut = seq_len > PART
         most = most_parts(seq_len) if cut else 0
-        self.floats = [
+        self.floats_at, self.floats = places([
             rows * programs,
             rows * seq_len,
             *((rows * seq_len, rows * seq_len * shape.d_k, prod(sums_size(shape))) if setting.history else (0, 0, 0)),
             rows * most * KEY_TILE * (shape.pad_v + pad_k),
-        ]
+            8 * rows * seq_len if curves else 0,
+        ])  # fmt: skip
         table = rows * key_tiles * layout.width
-        self.integers = [table, table, rows * key_tiles, rows * (key_tiles + 1), rows]
+        self.integers_at, self.integers = places([table, table, rows * key_tiles, rows * (key_tiles + 1), rows])
         same = {"DIMS": shape.d_k, "D_V": shape.d_v, "PAD_V": shape.pad_v}
         order = {"CAUSAL": setting.causal, "PADDED": facts.padded}
         walks = walks_for(shape.pad_v)
@@ -208,32 +209,36 @@ def backward(
     strides = tuple(t.stride() for t in (q, k, raw_k, v, out, grad, dv))
     facts = facts_of(q, k, v, mask, cells)
     run = backward_of(q.shape, v.shape[-1], strides, setting, facts, need, v.get_device())
-    dgamma, delta, portion, pull, later, slots = split(torch.float32, device, run.floats)
+    floats = torch.empty(run.floats, dtype=torch.float32, device=device)
+    # record holds pairs of numbers of 4 bytes as one of 8.
+    dgamma, delta, portion, pull, later, slots, record = ((floats, at) for at in run.floats_at)
     run.tokens(
         q, raw_k, v, gamma, ignored, sums, out, stat, grad, delta, dq, portion, pull, later, dgamma
     )  # fmt: skip
     side = (cells[0], cells[1]) if cells.numel() else (plan, plan)
     keys_wanted = need.k or need.v
     if run.queries:
-        since, shift, visits, parts, size = split(torch.int32, device, run.integers)
-        record = torch.empty(stat.numel() * 4, dtype=torch.int64, device=device)
+        integers = torch.empty(run.integers, dtype=torch.int32, device=device)
+        since, shift, visits, parts, size = ((integers, at) for at in run.integers_at)
     for curve, queries in enumerate(run.queries):
-        partial = dgamma[shape.stretches + run.tiles * curve :]
+        partial = (floats, shape.stretches + run.tiles * curve)
         queries(q, k, v, gamma, grad, stat, delta, dq, partial, record, plan, *side)
         if not keys_wanted:
             continue
-        part = plan[curve]
-        start = stop = part[fields.start :]
+        base = curve * fields.size
+        start = stop = (plan, base + fields.start)
         if layout.mode == LEVELS:
             start, stop = monotone(
-                *(part[at : at + stat.numel()].view(stat.shape) for at in (fields.start, fields.stop)), layout
+                *(plan[curve, at : at + stat.numel()].view(stat.shape) for at in (fields.start, fields.stop)), layout
             )
-        run.ranges(part[fields.tiles :], part[fields.visible :], start, stop, since, shift, visits)
+        run.ranges(
+            (plan, base + fields.tiles), (plan, base + fields.visible), start, stop, since, shift, visits
+        )  # fmt: skip
         run.parts(visits, parts, size)
         run.keys[curve](q, k, v, gamma, grad, record, dk, dv, slots, since, shift, visits, parts, size, plan, *side)
         run.combine[curve](slots, parts, plan, dk, dv)
     if setting.local:
-        run.local(q, k, v, gamma, ignored, grad, stat, delta, dq, dgamma[run.programs - run.blocks :])
+        run.local(q, k, v, gamma, ignored, grad, stat, delta, dq, (floats, run.programs - run.blocks))
         if keys_wanted:
             run.local_keys(q, k, v, gamma, ignored, grad, stat, delta, dk, dv)
     if setting.score == DOT:
@@ -242,5 +247,5 @@ def backward(
         run.back(grad, ignored, portion, pull, later, dk, dv)
     total = gamma
     if need.gamma:
-        total = dgamma[: layout.rows * run.programs].view(-1, shape.heads, run.programs).sum((0, 2))
+        total = floats[: layout.rows * run.programs].view(-1, shape.heads, run.programs).sum((0, 2))
     return dq.to(raw_q.dtype), dk.to(raw_k.dtype), dv.to(v.dtype), total

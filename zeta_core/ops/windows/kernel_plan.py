@@ -9,7 +9,7 @@ import torch
 import triton
 from torch import Tensor
 
-from ..kernel_launch import Launch, split
+from ..kernel_launch import Launch, places
 from ..layout import ALL, KEY_TILE, LEVELS, Fields, Layout, fields_of, layout_of, next_power
 from ..zorder.kernel import grid_cells
 from .kernel import MOST_COUNTED, count_kernel, emit_kernel, scan_kernel
@@ -99,7 +99,7 @@ def plan_coords(
         )  # fmt: skip
         if buffer is None:
             buffer = torch.empty(len(orders), writer.fields.size, dtype=torch.int32, device=code_q.device)
-        writer.write(buffer[curve] if len(orders) > 1 else buffer, outer, inner, padded, cells)
+        writer.write(buffer, curve, outer, inner, padded, cells)
     assert buffer is not None
     return buffer, cells
 
@@ -126,7 +126,7 @@ def plan_words(
         both = torch.cat((q_codes[curve], k_codes[curve]), dim=2)
         words = both.reshape(batch * heads, 2 * seq_len, num_words).permute(2, 0, 1).contiguous()
         padded = None if key_padding_mask is None else key_padding_mask.contiguous()
-        writer.write(buffer[curve], order_of_words(words), None, padded, kept)
+        writer.write(buffer, curve, order_of_words(words), None, padded, kept)
     return KernelPlan(buffer, kept, batch, heads, seq_len, chunk, top_k, curves, refine, True)
 
 
@@ -143,9 +143,10 @@ class Writer:
     ) -> None:  # fmt: skip
         rows, seq_len, width, window = layout.rows, layout.seq_len, layout.width, share * refine
         self.layout, self.fields, self.refine = layout, fields, refine
+        self.needs_place = layout.mode == LEVELS or (padded and fields.place >= 0)
         tile = max(32, min(MOST_COUNTED, TABLE // width))
         tiles = triton.cdiv(2 * seq_len, tile)
-        self.temporary = [rows * 2 * seq_len, rows * 2 * tiles * width]
+        (_joint, self.counts_at), self.temporary = places([rows * 2 * seq_len, rows * 2 * tiles * width])
         shape = {"MODE": layout.mode, "WIDTH": width}
         self.count = Launch(
             count_kernel, rows * tiles, seq_len, layout.chunk, heads, tiles, HAS_INNER=has_inner, FLAT=flat,
@@ -158,7 +159,7 @@ class Writer:
             KEY_TILE=KEY_TILE, **shape,
         )  # fmt: skip
         shape["NUM_LISTS"] = layout.num_lists
-        places = (fields.order, fields.start, fields.stop, fields.visible, fields.place)
+        parts = (fields.order, fields.start, fields.stop, fields.visible, fields.place)
         blocks = layout.query_tiles(128)
         self.bits = seq_len.bit_length()
         self.levels = Launch(
@@ -168,47 +169,43 @@ class Writer:
         several = fields.first >= 0 and layout.mode != LEVELS
         self.bounds = Launch(
             bounds_kernel, rows * blocks if several else 0, seq_len, layout.chunk, window, blocks, layout.list_ids,
-            *places, fields.first, fields.last, **shape, BLOCK=128,
+            *parts, fields.first, fields.last, **shape, BLOCK=128,
         )  # fmt: skip
         blocks = layout.query_tiles(QUERIES)
         self.cut = Launch(
             refine_kernel, rows * blocks if refine > 1 else 0, seq_len, layout.chunk, window, share, blocks,
-            layout.list_ids, *places, fields.bound, fields.tie, CELL_DIMS=cell_dims, **shape, BLOCK=QUERIES,
+            layout.list_ids, *parts, fields.bound, fields.tie, CELL_DIMS=cell_dims, **shape, BLOCK=QUERIES,
             BLOCK_N=min(256, max(32, next_power(window))), STEPS=(cell_dims * 4095**2).bit_length(),
         )  # fmt: skip
 
     def write(
-        self, buffer: Tensor, outer: Tensor, inner: Tensor | None, padded: Tensor | None, cells: Tensor
-    ) -> None:
-        """buffer: [fields.size] int32; the others as joint_order gives them."""
+        self, buffer: Tensor, curve: int, outer: Tensor, inner: Tensor | None, padded: Tensor | None, cells: Tensor
+    ) -> None:  # fmt: skip
+        """buffer: [curves, fields.size] int32; the others as joint_order gives them."""
         layout, fields = self.layout, self.fields
-        buffer = buffer.view(-1)
-        part = dict(zip(fields.kept, buffer.split(fields.sizes), strict=True))
-        joint, counts = split(torch.int32, buffer.device, self.temporary)
+        base = curve * fields.size
+        joint = torch.empty(self.temporary, dtype=torch.int32, device=buffer.device)
+        counts, visible = (joint, self.counts_at), (buffer, base + fields.visible)
+        order, start = (buffer, base + fields.order), (buffer, base + fields.start)
         self.count(outer, outer if inner is None else inner, outer if padded is None else padded, joint, counts)
-        self.scan(counts, part["visible"])
-        place = part.get("place", joint)
-        if padded is not None and "place" in part:
+        self.scan(counts, visible)
+        place = (
+            buffer[curve, fields.place : fields.place + layout.rows * layout.seq_len] if self.needs_place else None
+        )
+        if place is not None and padded is not None:
             # Padded keys have no place: above all others.
             place.fill_(layout.seq_len)
-        self.emit(
-            joint,
-            counts,
-            part["visible"],
-            part["lists"],
-            part["order"],
-            part["start"],
-            part.get("tiles", joint),
-            place,
-        )
+        # Arrays that are not kept are not written: any pointer will do.
+        tiles, places_of = (buffer, base + max(fields.tiles, 0)), (buffer, base + max(fields.place, 0))
+        self.emit(joint, counts, visible, (buffer, base + fields.lists), order, start, tiles, places_of)
         if layout.mode == LEVELS:
-            matrix = zeros_before(place[: layout.rows * layout.seq_len].view(layout.rows, layout.seq_len), self.bits)
-            self.levels(
-                matrix, part["order"], part["start"], part["stop"], part.get("first", joint), part.get("last", joint)
-            )
-        self.bounds(buffer)
+            assert place is not None
+            matrix = zeros_before(place.view(layout.rows, layout.seq_len), self.bits)
+            ends = ((buffer, base + max(at, 0)) for at in (fields.stop, fields.first, fields.last))
+            self.levels(matrix, order, start, *ends)
+        self.bounds((buffer, base))
         if self.refine > 1:
-            self.cut(buffer, cells[0], cells[1])
+            self.cut((buffer, base), cells[0], cells[1])
 
 
 @lru_cache(maxsize=256)
