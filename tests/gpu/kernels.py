@@ -23,7 +23,7 @@ def case(
 CASES = [
     case("random"),
     case("distinct", points="distinct", seq_len=4000),
-    case("equal", points="equal", seq_len=9000, batch=1),
+    case("equal", points="equal", seq_len=9000, batch=1, of_gamma=False),
     case("clusters", points="clusters", seq_len=4000),
     case("beyond", points="beyond", seq_len=6000, batch=1, dtype=torch.float32),
     case("drifting", points="drifting", seq_len=4000),

@@ -5,6 +5,7 @@ Registered when this module is first imported, which `impl="triton"` does. `torc
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
@@ -32,6 +33,13 @@ library.define(
     "bool need_k, bool need_v, bool need_gamma) -> (Tensor, Tensor, Tensor, Tensor)"
 )
 ANY_DEVICE = "CompositeExplicitAutograd"
+
+
+def device_of(tensor: Tensor) -> AbstractContextManager[Any]:
+    """Triton launches on the current device: make it the tensor's."""
+    if tensor.is_cuda and tensor.get_device() != torch.cuda.current_device():
+        return torch.cuda.device(tensor.device)
+    return nullcontext()
 
 
 def make_plan(
@@ -96,9 +104,10 @@ def plan(
     gradients: bool,
 ) -> tuple[Tensor, Tensor]:
     orders = curve_orders(curves, code_q.shape[-1])
-    return plan_coords(
-        code_q, code_k, mask, orders, chunk=chunk or None, top_k=top_k, refine=refine, gradients=gradients
-    )
+    with device_of(code_q):
+        return plan_coords(
+            code_q, code_k, mask, orders, chunk=chunk or None, top_k=top_k, refine=refine, gradients=gradients
+        )
 
 
 def plan_fake(
@@ -122,7 +131,8 @@ def plan_fake(
 def attend(
     q: Tensor, k: Tensor, v: Tensor, gamma: Tensor, mask: Tensor | None, plan: Tensor, cells: Tensor, *setting: int
 ) -> tuple[Tensor, Tensor, Tensor]:
-    return forward(q, k, v, gamma, mask, plan, cells, Setting(*setting))
+    with device_of(q):
+        return forward(q, k, v, gamma, mask, plan, cells, Setting(*setting))
 
 
 def attend_fake(
@@ -154,7 +164,8 @@ def attend_backward(
     *rest: int,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     setting, need = Setting(*rest[:-4]), Need(*rest[-4:])
-    dq, dk, dv, dgamma = backward(grad, q, k, v, gamma, mask, plan, cells, out, stat, sums, setting, need)
+    with device_of(q):
+        dq, dk, dv, dgamma = backward(grad, q, k, v, gamma, mask, plan, cells, out, stat, sums, setting, need)
     return dq, dk, dv, dgamma if need.gamma else torch.empty_like(gamma)
 
 

@@ -152,6 +152,7 @@ class Forward:
         )  # fmt: skip
         rows_known = 0 if setting.local else rows_known
         programs = rows * shape.stretches if setting.history else 0
+        walk = walks_for(shape.pad_v, shape.pad_k, facts.itemsize).forward
         self.sums = Launch(
             sums_kernel, programs, shape.heads, seq_len, shape.stretches, shape.stretch, *raw_k, *v, DIMS=shape.d_k,
             D_V=shape.d_v, PAD_V=shape.pad_v, PADDED=facts.padded, PAD_K=shape.pad_k, BLOCK=min(BLOCK, max(16, 4096 //
@@ -159,7 +160,7 @@ class Forward:
         )  # fmt: skip
         self.history = Launch(
             history_kernel, programs, shape.heads, seq_len, shape.stretches, shape.stretch, rows_known, *q, *raw_k,
-            *v, *out, **same, **order, PAD_K=shape.pad_k, **walks_for(shape.pad_v).forward.options(),
+            *v, *out, **same, **order, PAD_K=shape.pad_k, **walk.options(),
         )  # fmt: skip
         self.unknown = 0 if setting.history else rows_known
         """So many rows nothing has written."""

@@ -48,8 +48,8 @@ class Need(NamedTuple):
 
 
 def most_parts(seq_len: int) -> int:
-    """Parts that long tiles of a row can be cut into: twice min(64, ceil(seq_len / PART))."""
-    return 2 * min(64, -(-seq_len // PART))
+    """Parts that long tiles of a row can be cut into: twice min(32, ceil(seq_len / PART)). Each has its own sums."""
+    return 2 * min(32, -(-seq_len // PART))
 
 
 def monotone(start: Tensor, stop: Tensor, layout: Layout) -> tuple[Tensor, Tensor]:
@@ -111,7 +111,7 @@ class Backward:
         self.integers_at, self.integers = places([table, table, rows * key_tiles, rows * (key_tiles + 1), rows])
         same = {"DIMS": shape.d_k, "D_V": shape.d_v, "PAD_V": shape.pad_v}
         order = {"CAUSAL": setting.causal, "PADDED": facts.padded}
-        walks = walks_for(shape.pad_v)
+        walks = walks_for(shape.pad_v, shape.pad_k, facts.itemsize)
         self.tokens = Launch(
             history_backward_kernel, rows * shape.stretches, shape.heads, seq_len, shape.stretches, shape.stretch,
             programs, *q, *raw_k, *v, *out, *grad, **same, SCORE=setting.score, **order, HISTORY=setting.history,

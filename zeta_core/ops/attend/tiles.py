@@ -63,12 +63,13 @@ class Walks(NamedTuple):
     back: Walk
 
 
-def walks_for(pad_v: int) -> Walks:
-    """At least 32 tokens: a scan over fewer rows than 4 warps have does not compile."""
-    if pad_v <= 64:
+def walks_for(pad_v: int, pad_k: int, itemsize: int) -> Walks:
+    """At least 32 tokens: a scan over fewer rows than 4 warps have does not compile. Wide rows of coordinates or
+    of float32 values leave no room for several stages."""
+    if pad_v <= 64 and pad_k <= 16 and itemsize < 4:
         return Walks(Walk(32, 3, 128), Walk(64, 3), Walk(32, 3, 128))
-    block = max(32, min(64, 4096 // pad_v))
-    return Walks(Walk(block, 2), Walk(block, 2), Walk(block, 2))
+    walk = Walk(max(32, min(64, 4096 // pad_v)), 2 if pad_k <= 16 else 1)
+    return Walks(walk, walk, walk)
 
 
 def stretch_of(rows: int, seq_len: int, block: int) -> int:
