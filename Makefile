@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 OUT ?= out
 
-.PHONY: help demo setup lint types test results results-train bench-operator clean
+.PHONY: help demo setup lint types test test-gpu results results-train bench-operator clean
 
 help: ## list these targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1\t/' | expand -t 18
@@ -30,6 +30,9 @@ types: setup ## mypy, strict outside kernel files
 
 test: setup ## all tests that need no GPU
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2
+
+test-gpu: setup ## the kernels at full size on this machine's GPU; fails without one
+	$(BIN)/pytest tests/gpu/kernels.py
 
 bench-operator: setup ## time the operator on this machine; rows in results/bench_operator.csv
 	$(BIN)/python -m zeta_core.studies.bench_operator --out .
