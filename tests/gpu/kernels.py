@@ -8,7 +8,9 @@ import pytest
 import torch
 from ops.kernel_cases import KernelCase, judge
 
+from zeta_core.errors import OptionError
 from zeta_core.ops import zeta_attention, zeta_plan
+from zeta_core.ops.impl import note_fallback
 
 HALF = torch.bfloat16
 
@@ -97,6 +99,21 @@ def gradients(function, tensors: list[torch.Tensor]) -> list[torch.Tensor]:
 def test_auto_takes_the_kernels(device: torch.device) -> None:
     tensors = inputs(device)
     assert torch.equal(attention(*tensors), zeta_attention(*tensors[:3], gamma=tensors[3]))
+
+
+def test_what_the_kernels_do_not_take_goes_to_the_reference_with_one_line(
+    device: torch.device, caplog: pytest.LogCaptureFixture
+) -> None:
+    note_fallback.cache_clear()
+    q, k, v, gamma = inputs(device, 100)
+    wide = [t.double() for t in (q, k, v)]
+    for _ in range(2):
+        found = zeta_attention(*wide, gamma=gamma)
+    assert torch.equal(found, zeta_attention(*wide, gamma=gamma, impl="reference"))
+    assert [record.name for record in caplog.records] == ["zeta"]
+    assert "float64" in caplog.text
+    with pytest.raises(OptionError, match="float64"):
+        zeta_attention(*wide, gamma=gamma, impl="triton")
 
 
 def test_a_graph_replays_forward_and_backward(device: torch.device) -> None:

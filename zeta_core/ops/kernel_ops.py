@@ -75,7 +75,7 @@ def attend_plan(
     causal: bool,
     mask: Tensor | None,
 ) -> Tensor:
-    """The weighted mean over a plan's windows; score is its place in SCORES, gamma [heads] float32."""
+    """The weighted mean over a plan's windows; score is its place in SCORES, gamma 0-d or [heads], float32."""
     if causal != (plan.chunk is not None):
         raise OptionError(f"causal={causal} does not fit the plan, which was made with causal={not causal}")
     wanted = torch.is_grad_enabled() and (

@@ -45,9 +45,7 @@ def attend(
     if v.numel() == 0:
         return v * 0
     if resolve_impl(impl, q.device) == "triton" and not isinstance(plan, ReferencePlan):
-        return attend_by_kernels(
-            q, k, v, plan, gamma_like(gamma, q), score, history_mean, local_window, causal, key_padding_mask
-        )
+        return attend_by_kernels(q, k, v, plan, gamma, score, history_mean, local_window, causal, key_padding_mask)
     if impl == "triton":
         raise OptionError("impl='triton' needs a plan that the kernels made: call zeta_plan with impl='triton'")
     return reference.attend(
@@ -69,7 +67,7 @@ def attend_by_kernels(
     k: Tensor,
     v: Tensor,
     plan: WindowPlan,
-    gamma: Tensor,
+    gamma: float | Tensor,
     score: Score,
     history_mean: bool,
     local_window: int,
@@ -79,6 +77,10 @@ def attend_by_kernels(
     """`attend` by the Triton kernels, for a plan that they made."""
     from .. import kernel_ops
 
+    if isinstance(gamma, Tensor):
+        gamma = gamma.to(dtype=torch.float32, device=q.device)
+    else:
+        gamma = torch.full((), gamma, dtype=torch.float32, device=q.device)
     return kernel_ops.attend_plan(
         q, k, v, plan, gamma, SCORES.index(score), history_mean, local_window, causal, key_padding_mask
     )

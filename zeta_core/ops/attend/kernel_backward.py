@@ -99,8 +99,9 @@ def backward_kernel(
     stride_qn, stride_kb, stride_kh, stride_kn, stride_vb, stride_vh, stride_vn, stride_gb, stride_gh, stride_gn,
     list_ids, curve_size, order_at, start_at, stop_at, visible_at, place_at, first_at, last_at, bound_at, tie_at,
     DIMS: tl.constexpr, PAD_K: tl.constexpr, CELL_DIMS: tl.constexpr, D_V: tl.constexpr, PAD_V: tl.constexpr,
-    SCORE: tl.constexpr, MODE: tl.constexpr, NUM_LISTS: tl.constexpr, WIDTH: tl.constexpr, CURVE: tl.constexpr,
-    REFINE: tl.constexpr, LOCAL: tl.constexpr, BLOCK: tl.constexpr, BLOCK_N: tl.constexpr, STAGES: tl.constexpr,
+    SCORE: tl.constexpr, GAMMA_STEP: tl.constexpr, MODE: tl.constexpr, NUM_LISTS: tl.constexpr, WIDTH: tl.constexpr,
+    CURVE: tl.constexpr, REFINE: tl.constexpr, LOCAL: tl.constexpr, BLOCK: tl.constexpr, BLOCK_N: tl.constexpr,
+    STAGES: tl.constexpr,
 ):  # fmt: skip
     """Adds to dq. Also writes, in the order of sorted queries, what the pass over keys reads of each query:
     record [rows, seq_len, 4] int64, as `write_record` packs it."""
@@ -136,7 +137,7 @@ def backward_kernel(
     q_cells += base * CELL_DIMS
     k_cells += base * CELL_DIMS
     plan_row = plan_ptr + base
-    gamma = tl.load(gamma_ptr + head)
+    gamma = tl.load(gamma_ptr + head * GAMMA_STEP)
     unit = unit_of(gamma, SCORE)
     gamma *= unit
     # q: [BLOCK, 1], one coordinate each; grad: [BLOCK, PAD_V]; stat, delta: [BLOCK]

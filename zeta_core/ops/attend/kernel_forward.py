@@ -80,9 +80,9 @@ def forward_kernel(
     local, tiles, stride_qb, stride_qh, stride_qn, stride_kb, stride_kh, stride_kn, stride_vb, stride_vh, stride_vn,
     stride_ob, stride_oh, stride_on, list_ids, curve_size, order_at, start_at, stop_at, visible_at, place_at,
     first_at, last_at, bound_at, tie_at, DIMS: tl.constexpr, CELL_DIMS: tl.constexpr, D_V: tl.constexpr,
-    PAD_V: tl.constexpr, SCORE: tl.constexpr, MODE: tl.constexpr, NUM_LISTS: tl.constexpr, WIDTH: tl.constexpr,
-    CURVE: tl.constexpr, REFINE: tl.constexpr, LOCAL: tl.constexpr, BLOCK: tl.constexpr, BLOCK_N: tl.constexpr,
-    STAGES: tl.constexpr,
+    PAD_V: tl.constexpr, SCORE: tl.constexpr, GAMMA_STEP: tl.constexpr, MODE: tl.constexpr, NUM_LISTS: tl.constexpr,
+    WIDTH: tl.constexpr, CURVE: tl.constexpr, REFINE: tl.constexpr, LOCAL: tl.constexpr, BLOCK: tl.constexpr, BLOCK_N:
+    tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
     pid = tl.program_id(0)
     row = pid // tiles
@@ -114,7 +114,7 @@ def forward_kernel(
     q_cells += base * CELL_DIMS
     k_cells += base * CELL_DIMS
     plan_row = plan_ptr + base
-    gamma = tl.load(gamma_ptr + head)
+    gamma = tl.load(gamma_ptr + head * GAMMA_STEP)
     unit = unit_of(gamma, SCORE)
     gamma *= unit
     # q: [BLOCK, 1], one coordinate each

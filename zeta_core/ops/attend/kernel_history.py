@@ -223,7 +223,7 @@ def history_kernel(
     q_ptr, k_ptr, v_ptr, gamma_ptr, mask_ptr, sums_ptr, out_ptr, stat_ptr, heads, seq_len, stretches, stretch,
     first_row, stride_qb, stride_qh, stride_qn, stride_kb, stride_kh, stride_kn, stride_vb, stride_vh, stride_vn,
     stride_ob, stride_oh, stride_on, DIMS: tl.constexpr, PAD_K: tl.constexpr, D_V: tl.constexpr, PAD_V: tl.constexpr,
-    SCORE: tl.constexpr, CAUSAL: tl.constexpr, PADDED: tl.constexpr, BLOCK: tl.constexpr,
+    SCORE: tl.constexpr, GAMMA_STEP: tl.constexpr, CAUSAL: tl.constexpr, PADDED: tl.constexpr, BLOCK: tl.constexpr,
     STAGES: tl.constexpr,
 ):  # fmt: skip
     """Merge the history mean into out and stat; rows before first_row hold nothing yet."""
@@ -238,7 +238,7 @@ def history_kernel(
     out_base = out_ptr + batch * stride_ob + head * stride_oh
     stat_base = stat_ptr + row.to(tl.int64) * seq_len
     mask_base = mask_ptr + batch * seq_len
-    gamma = tl.load(gamma_ptr + head)
+    gamma = tl.load(gamma_ptr + head * GAMMA_STEP)
     unit = unit_of(gamma, SCORE)
     gamma *= unit
     upto = index if CAUSAL else stretches

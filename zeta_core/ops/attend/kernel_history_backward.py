@@ -71,8 +71,8 @@ def history_backward_kernel(
     pull_ptr, later_ptr, dgamma_ptr, heads, seq_len, stretches, stretch, dgamma_stride, stride_qb, stride_qh,
     stride_qn, stride_kb, stride_kh, stride_kn, stride_vb, stride_vh, stride_vn, stride_ob, stride_oh, stride_on,
     stride_gb, stride_gh, stride_gn, DIMS: tl.constexpr, PAD_K: tl.constexpr, D_V: tl.constexpr, PAD_V: tl.constexpr,
-    SCORE: tl.constexpr, CAUSAL: tl.constexpr, PADDED: tl.constexpr, HISTORY: tl.constexpr, BLOCK: tl.constexpr,
-    STAGES: tl.constexpr,
+    SCORE: tl.constexpr, GAMMA_STEP: tl.constexpr, CAUSAL: tl.constexpr, PADDED: tl.constexpr, HISTORY: tl.constexpr,
+    BLOCK: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
     """delta of every row; with HISTORY also this candidate's part of dq and dgamma, and what it sends back.
 
@@ -91,7 +91,7 @@ def history_backward_kernel(
     mask_base = mask_ptr + batch * seq_len
     base = row.to(tl.int64) * seq_len
     dim, coord = tl.arange(0, PAD_V), tl.arange(0, PAD_K)
-    gamma = tl.load(gamma_ptr + head)
+    gamma = tl.load(gamma_ptr + head * GAMMA_STEP)
     unit = unit_of(gamma, SCORE)
     gamma *= unit
     values, keys, count = tl.zeros([PAD_V], tl.float32), tl.zeros([PAD_K], tl.float32), 0.0

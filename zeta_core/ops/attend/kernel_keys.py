@@ -171,9 +171,9 @@ def keys_kernel(
     stride_qh, stride_qn, stride_kb, stride_kh, stride_kn, stride_vb, stride_vh, stride_vn, stride_gb, stride_gh,
     stride_gn, stride_wb, stride_wh, stride_wn, list_ids, full_at, curve_size, order_at, visible_at, place_at,
     first_at, last_at, bound_at, tie_at, num_lists, DIMS: tl.constexpr, PAD_K: tl.constexpr, CELL_DIMS: tl.constexpr,
-    D_V: tl.constexpr, PAD_V: tl.constexpr, SCORE: tl.constexpr, MODE: tl.constexpr, WIDTH: tl.constexpr,
-    CURVE: tl.constexpr, REFINE: tl.constexpr, LOCAL: tl.constexpr, NEED_V: tl.constexpr, CUT: tl.constexpr,
-    KEY_TILE: tl.constexpr, BLOCK: tl.constexpr, STEPS: tl.constexpr, STAGES: tl.constexpr,
+    D_V: tl.constexpr, PAD_V: tl.constexpr, SCORE: tl.constexpr, GAMMA_STEP: tl.constexpr, MODE: tl.constexpr, WIDTH:
+    tl.constexpr, CURVE: tl.constexpr, REFINE: tl.constexpr, LOCAL: tl.constexpr, NEED_V: tl.constexpr, CUT:
+    tl.constexpr, KEY_TILE: tl.constexpr, BLOCK: tl.constexpr, STEPS: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
     """Of each row the first `most` programs take parts of long tiles, the others a tile each.
 
@@ -216,7 +216,7 @@ def keys_kernel(
     q_base = q_ptr + batch * stride_qb + head * stride_qh
     grad_base = grad_ptr + batch * stride_gb + head * stride_gh
     dim, coord = tl.arange(0, PAD_V), tl.arange(0, PAD_K)
-    gamma = tl.load(gamma_ptr + head)
+    gamma = tl.load(gamma_ptr + head * GAMMA_STEP)
     unit = unit_of(gamma, SCORE)
     gamma *= unit
     # x: [T, 1], one coordinate each; values: [T, PAD_V]

@@ -45,8 +45,8 @@ def counted(key, mask_ptr, batch, seq_len, PADDED: tl.constexpr):
 def local_kernel(
     q_ptr, k_ptr, v_ptr, gamma_ptr, mask_ptr, out_ptr, stat_ptr, heads, seq_len, local, first_row, blocks, stride_qb,
     stride_qh, stride_qn, stride_kb, stride_kh, stride_kn, stride_vb, stride_vh, stride_vn, stride_ob, stride_oh,
-    stride_on, DIMS: tl.constexpr, D_V: tl.constexpr, PAD_V: tl.constexpr, SCORE: tl.constexpr, CAUSAL: tl.constexpr,
-    PADDED: tl.constexpr, BLOCK: tl.constexpr,
+    stride_on, DIMS: tl.constexpr, D_V: tl.constexpr, PAD_V: tl.constexpr, SCORE: tl.constexpr, GAMMA_STEP:
+    tl.constexpr, CAUSAL: tl.constexpr, PADDED: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """Merge the local tokens into out and stat; rows before first_row hold nothing yet."""
     pid = tl.program_id(0)
@@ -58,7 +58,7 @@ def local_kernel(
     valid = token < seq_len
     safe = tl.minimum(token, seq_len - 1)
     q_at = q_ptr + batch * stride_qb + head * stride_qh + safe * stride_qn
-    gamma = tl.load(gamma_ptr + head)
+    gamma = tl.load(gamma_ptr + head * GAMMA_STEP)
     unit = unit_of(gamma, SCORE)
     gamma *= unit
     dim = tl.arange(0, PAD_V)
@@ -109,7 +109,8 @@ def local_backward_kernel(
     q_ptr, k_ptr, v_ptr, gamma_ptr, mask_ptr, grad_ptr, stat_ptr, delta_ptr, dq_ptr, dgamma_ptr, heads, seq_len,
     local, blocks, dgamma_stride, stride_qb, stride_qh, stride_qn, stride_kb, stride_kh, stride_kn, stride_vb,
     stride_vh, stride_vn, stride_gb, stride_gh, stride_gn, DIMS: tl.constexpr, PAD_K: tl.constexpr, D_V: tl.constexpr,
-    PAD_V: tl.constexpr, SCORE: tl.constexpr, CAUSAL: tl.constexpr, PADDED: tl.constexpr, BLOCK: tl.constexpr,
+    PAD_V: tl.constexpr, SCORE: tl.constexpr, GAMMA_STEP: tl.constexpr, CAUSAL: tl.constexpr, PADDED: tl.constexpr,
+    BLOCK: tl.constexpr,
 ):  # fmt: skip
     """Add the local tokens' part to dq, and write theirs of dgamma."""
     pid = tl.program_id(0)
@@ -122,7 +123,7 @@ def local_backward_kernel(
     valid = token < seq_len
     safe = tl.minimum(token, seq_len - 1)
     q_at = q_ptr + batch * stride_qb + head * stride_qh + safe * stride_qn
-    gamma = tl.load(gamma_ptr + head)
+    gamma = tl.load(gamma_ptr + head * GAMMA_STEP)
     unit = unit_of(gamma, SCORE)
     gamma *= unit
     coord = tl.arange(0, PAD_K)
@@ -170,8 +171,8 @@ def local_keys_kernel(
     q_ptr, k_ptr, v_ptr, gamma_ptr, mask_ptr, grad_ptr, stat_ptr, delta_ptr, dk_ptr, dv_ptr, heads, seq_len, local,
     blocks, stride_qb, stride_qh, stride_qn, stride_kb, stride_kh, stride_kn, stride_vb, stride_vh, stride_vn,
     stride_gb, stride_gh, stride_gn, stride_wb, stride_wh, stride_wn, DIMS: tl.constexpr, PAD_K: tl.constexpr,
-    D_V: tl.constexpr, PAD_V: tl.constexpr, SCORE: tl.constexpr, CAUSAL: tl.constexpr, PADDED: tl.constexpr,
-    NEED_V: tl.constexpr, BLOCK: tl.constexpr,
+    D_V: tl.constexpr, PAD_V: tl.constexpr, SCORE: tl.constexpr, GAMMA_STEP: tl.constexpr, CAUSAL: tl.constexpr,
+    PADDED: tl.constexpr, NEED_V: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """Add the part of the queries near a key to dk and dv."""
     pid = tl.program_id(0)
@@ -184,7 +185,7 @@ def local_keys_kernel(
     held = counted(key, mask_ptr, batch, seq_len, PADDED)
     safe = tl.minimum(key, seq_len - 1)
     k_at = k_ptr + batch * stride_kb + head * stride_kh + safe * stride_kn
-    gamma = tl.load(gamma_ptr + head)
+    gamma = tl.load(gamma_ptr + head * GAMMA_STEP)
     unit = unit_of(gamma, SCORE)
     gamma *= unit
     dim, coord = tl.arange(0, PAD_V), tl.arange(0, PAD_K)

@@ -76,6 +76,8 @@ class Facts(NamedTuple):
     """dtypes of q, k and v"""
     padded: bool
     cell_dims: int
+    gamma_step: int
+    """0: one gamma for all heads"""
 
     @property
     def itemsize(self) -> int:
@@ -83,8 +85,9 @@ class Facts(NamedTuple):
         return self.kinds[2].itemsize
 
 
-def facts_of(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, cells: Tensor) -> Facts:
-    return Facts((q.dtype, k.dtype, v.dtype), mask is not None, cells.shape[-1])
+def facts_of(q: Tensor, k: Tensor, v: Tensor, gamma: Tensor, mask: Tensor | None, cells: Tensor) -> Facts:
+    step = gamma.stride(0) if gamma.dim() else 0
+    return Facts((q.dtype, k.dtype, v.dtype), mask is not None, cells.shape[-1], step)
 
 
 @lru_cache(maxsize=256)
@@ -134,6 +137,7 @@ class Forward:
         tiles = layout.query_tiles(size.rows)
         rows_known = layout.first_query if tiles else seq_len
         same = {"DIMS": shape.d_k, "D_V": shape.d_v, "PAD_V": shape.pad_v, "SCORE": setting.score}
+        same["GAMMA_STEP"] = facts.gamma_step
         order = {"CAUSAL": setting.causal, "PADDED": facts.padded}
         self.windows = [
             Launch(
@@ -179,7 +183,7 @@ def forward(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """out like v; stat [rows, seq_len], the sum of weights or its logarithm; the history mean's sums, or empty."""
     shape = shape_of(q.shape, v.shape[-1], setting)
-    raw_k, v, gamma = along(k), along(v), gamma.contiguous()
+    raw_k, v = along(k), along(v)
     q, k = compared(q, setting), compared(raw_k, setting)
     ignored = k if mask is None else mask.contiguous()
     out = torch.empty_like(v)
@@ -188,7 +192,7 @@ def forward(
         result = torch.empty_like(v, dtype=torch.float32, memory_format=torch.contiguous_format)
     stat = torch.empty(shape.layout.rows, shape.layout.seq_len, dtype=torch.float32, device=v.device)
     strides = (q.stride(), k.stride(), raw_k.stride(), v.stride(), result.stride())
-    run = forward_of(q.shape, v.shape[-1], strides, setting, facts_of(q, k, v, mask, cells), v.get_device())
+    run = forward_of(q.shape, v.shape[-1], strides, setting, facts_of(q, k, v, gamma, mask, cells), v.get_device())
     side = (cells[0], cells[1]) if cells.numel() else (plan, plan)
     for window in run.windows:
         window(q, k, v, gamma, result, stat, plan, *side)

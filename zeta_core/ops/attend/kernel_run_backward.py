@@ -114,8 +114,8 @@ class Backward:
         walks = walks_for(shape.pad_v, shape.pad_k, facts.itemsize)
         self.tokens = Launch(
             history_backward_kernel, rows * shape.stretches, shape.heads, seq_len, shape.stretches, shape.stretch,
-            programs, *q, *raw_k, *v, *out, *grad, **same, SCORE=setting.score, **order, HISTORY=setting.history,
-            PAD_K=shape.pad_k, **walks.backward.options(),
+            programs, *q, *raw_k, *v, *out, *grad, **same, SCORE=setting.score, GAMMA_STEP=facts.gamma_step, **order,
+            HISTORY=setting.history, PAD_K=shape.pad_k, **walks.backward.options(),
         )  # fmt: skip
         self.back = Launch(
             history_return_kernel, rows * shape.stretches, shape.heads, seq_len, shape.stretches, shape.stretch,
@@ -123,8 +123,9 @@ class Backward:
         )  # fmt: skip
         window = setting.share * setting.refine
         windows = {
-            **same, "CELL_DIMS": facts.cell_dims, "SCORE": setting.score, "MODE": layout.mode, "WIDTH": layout.width,
-            "REFINE": setting.refine > 1, "LOCAL": setting.local > 0, "PAD_K": pad_k,
+            **same, "CELL_DIMS": facts.cell_dims, "SCORE": setting.score, "GAMMA_STEP": facts.gamma_step, "MODE":
+            layout.mode, "WIDTH": layout.width, "REFINE": setting.refine > 1, "LOCAL": setting.local > 0, "PAD_K":
+            pad_k,
         }  # fmt: skip
         steps = key_tiles.bit_length() + 1
         self.queries, self.keys, self.combine = [], [], []
@@ -155,7 +156,14 @@ class Backward:
             STEPS=seq_len.bit_length() + 1, num_warps=2,
         )  # fmt: skip
         self.parts = Launch(parts_kernel, rows if cut else 0, key_tiles, most, LEAST=PART, BLOCK=1024)
-        near = {**same, "PAD_K": shape.pad_dot, "SCORE": setting.score, **order, "BLOCK": LOCAL_BLOCK}
+        near = {
+            **same,
+            "PAD_K": shape.pad_dot,
+            "SCORE": setting.score,
+            "GAMMA_STEP": facts.gamma_step,
+            **order,
+            "BLOCK": LOCAL_BLOCK,
+        }
         self.local = Launch(
             local_backward_kernel, rows * blocks, shape.heads, seq_len, setting.local, blocks, programs, *q, *k, *v,
             *grad, **near,
@@ -190,11 +198,10 @@ def backward(
     setting: Setting,
     need: Need,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Gradients of q, k, v and gamma [heads]; those that are not needed may hold anything."""
+    """Gradients of q, k, v and gamma, 0-d or [heads]; those that are not needed may hold anything."""
     shape = shape_of(q.shape, v.shape[-1], setting)
     layout, fields, device = shape.layout, shape.fields, v.device
     grad, out, raw_q, raw_k, v = along(grad), along(out), along(q), along(k), along(v)
-    gamma = gamma.contiguous()
     q, k = compared(raw_q, setting), compared(raw_k, setting)
     ignored = mask.contiguous() if mask is not None else k
     fresh = torch.empty if setting.causal is False or layout.num_chunks > 1 else torch.zeros
@@ -207,7 +214,7 @@ def backward(
     if fresh is torch.zeros:
         dv.zero_()
     strides = tuple(t.stride() for t in (q, k, raw_k, v, out, grad, dv))
-    facts = facts_of(q, k, v, mask, cells)
+    facts = facts_of(q, k, v, gamma, mask, cells)
     run = backward_of(q.shape, v.shape[-1], strides, setting, facts, need, v.get_device())
     floats = torch.empty(run.floats, dtype=torch.float32, device=device)
     # record holds pairs of numbers of 4 bytes as one of 8.
@@ -247,5 +254,6 @@ def backward(
         run.back(grad, ignored, portion, pull, later, dk, dv)
     total = gamma
     if need.gamma:
-        total = floats[: layout.rows * run.programs].view(-1, shape.heads, run.programs).sum((0, 2))
+        partial = floats[: layout.rows * run.programs]
+        total = partial.view(-1, shape.heads, run.programs).sum((0, 2)) if gamma.dim() else partial.sum()
     return dq.to(raw_q.dtype), dk.to(raw_k.dtype), dv.to(v.dtype), total

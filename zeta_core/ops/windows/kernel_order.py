@@ -35,7 +35,7 @@ def joint_order(
     if not low_bits:
         return high.view(-1).sort(stable=True).indices, None, True
     inner = low.view(-1).sort(stable=True).indices
-    return high.view(-1)[inner].sort(stable=True).indices, inner, True
+    return high.view(-1).gather(0, inner).sort(stable=True).indices, inner, True
 
 
 def cut(bits: int) -> tuple[int, int]:
