@@ -32,7 +32,7 @@ test: setup ## all tests that need no GPU
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2
 
 test-gpu: setup ## the kernels at full size on this machine's GPU; fails without one
-	$(BIN)/pytest tests/gpu/kernels.py
+	$(BIN)/pytest -n auto --maxprocesses 12 tests/gpu/kernels.py
 
 bench-operator: setup ## time the operator on this machine; rows in results/bench_operator.csv
 	$(BIN)/python -m zeta_core.studies.bench_operator --out .

@@ -2,4 +2,5 @@
 
 from .app import run
 
-run()
+if __name__ == "__main__":
+    run()

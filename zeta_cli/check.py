@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from .app import app
-from .console import console
+from .console import console, error_console
 
 
 @app.command()
@@ -27,9 +27,10 @@ def check(
     for name in ("check", "result", "found"):
         table.add_column(name)
     failed = 0
-    for line in run_checks(where):
-        failed += not line.passed
-        table.add_row(line.name, "ok" if line.passed else "FAILED", line.found)
+    with error_console().status("checking (kernels are compiled first)" if impl == "triton" else "checking"):
+        for line in run_checks(where):
+            failed += not line.passed
+            table.add_row(line.name, "ok" if line.passed else "FAILED", line.found)
     out = console()
     out.print(table)
     out.print(f"tested with torch {TORCH_RANGE} and Triton {TRITON_RANGE}")

