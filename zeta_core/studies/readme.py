@@ -31,7 +31,7 @@ def mqar_table(results: Path) -> str:
     for (attention, d_k, chunks, local, _), rows in groups.items():
         values = [float(row["value"]) for row in rows]
         seconds = max(float(row["wall_s"]) for row in rows)
-        accuracy = f"{min(values):.4f}, {mean(values):.4f} of {len(rows)}"
+        accuracy = f"{min(values):.4f}" + (f", {mean(values):.4f} of {len(rows)}" if len(rows) > 1 else "")
         lines.append(
             f"| {attention} | {d_k or '-'} | {chunks or '-'} | {local or '-'} | {accuracy} | "
             f"{float(rows[0]['reachable']):.2f} | {seconds:.0f} |"
@@ -50,8 +50,9 @@ def operator_table(results: Path) -> str:
         if row["status"] == "ok" and row["points"] == "random" and row["batch"] == "1" and row["seq_len"] in SHOWN:
             groups[row["device"], row["seq_len"], row["timing"]].append(row)
     lines = [
-        "| device | tokens | timing | forward: ZETA, dense ms | times faster | forward + backward | times faster |",
-        "|---|---|---|---|---|---|---|",
+        "| device | tokens | timing | forward: ZETA, dense ms | faster | memory "
+        "| forward + backward | faster | memory |",
+        "|---|---|---|---|---|---|---|---|---|",
     ]
     for (device, seq_len, timing), rows in groups.items():
         cells = [device.split(",")[0], f"{int(seq_len):,}", timing]
@@ -59,19 +60,29 @@ def operator_table(results: Path) -> str:
             cells += _against([row for row in rows if row["mode"] == mode])
         lines.append(f"| {' | '.join(cells)} |")
     opponents = sorted({row["provider"] for rows in groups.values() for row in rows if "sdpa" in row["provider"]})
-    note = f"Dense: the fastest of {', '.join(opponents)} there. {_made_on([rows[0] for rows in groups.values()])}"
-    return "\n".join([*lines, "", note])
+    note = f"Dense: the fastest of {', '.join(opponents)} there; memory above the inputs."
+    return "\n".join([*lines, "", note, _made_on([rows[0] for rows in groups.values()])])
 
 
 def _against(rows: Rows) -> list[str]:
-    """Times of ZETA and of the fastest opponent, and their ratio."""
-    zeta = [float(row["time_ms"]) for row in rows if row["provider"].startswith("zeta")]
-    dense = [float(row["time_ms"]) for row in rows if not row["provider"].startswith("zeta")]
-    if not zeta:
-        return ["-", "-"]
-    if not dense:
-        return [f"{min(zeta):.3g}, -", "-"]
-    return [f"{min(zeta):.3g}, {min(dense):.3g}", f"{min(dense) / min(zeta):.1f}"]
+    """Times of ZETA and of the fastest opponent, how many times faster, and how many times the memory."""
+    zeta, dense = (
+        min((row for row in rows if row["provider"].startswith("zeta") == ours), key=_time, default=None)
+        for ours in (True, False)
+    )
+    if zeta is None or dense is None:
+        return ["-" if zeta is None else f"{_shown(_time(zeta))}, -", "-", "-"]
+    peaks = [float(row["peak_mib"] or "nan") for row in (zeta, dense)]
+    memory = "-" if peaks[0] != peaks[0] else f"{peaks[0] / peaks[1]:.2f}"
+    return [f"{_shown(_time(zeta))}, {_shown(_time(dense))}", f"{_time(dense) / _time(zeta):.1f}", memory]
+
+
+def _time(row: dict[str, str]) -> float:
+    return float(row["time_ms"])
+
+
+def _shown(ms: float) -> str:
+    return f"{ms:,.0f}" if ms >= 100 else f"{ms:.3g}"
 
 
 def _made_on(rows: Rows) -> str:
