@@ -14,7 +14,7 @@ from .console import Interrupted, fail_line, one_line
 
 app = typer.Typer(
     name="zeta",
-    help="Train, ablate and time ZETA attention.",
+    help="Train and check ZETA attention.",
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
 )
@@ -143,6 +143,6 @@ def zeta(
     ] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks; accepted anywhere.")] = False,
 ) -> None:
-    """Train, ablate and time ZETA attention."""
+    """Train and check ZETA attention."""
     if context.invoked_subcommand is None:
         print(context.get_help(), end="")

@@ -90,14 +90,15 @@ class RunFolder:
 
 def check_writable(out: Path) -> None:
     """Raises RequestError unless files can be made in `out`; leaves nothing there that was not."""
-    nearest = out
-    while not nearest.exists() and nearest != nearest.parent:
-        nearest = nearest.parent
-    if not nearest.is_dir():
-        raise RequestError(f"--out {out}: {nearest} is no folder; choose another")
-    probe = nearest / f".zeta-{os.getpid()}"
-    try:
-        probe.touch()
-        probe.unlink()
-    except OSError as error:
-        raise RequestError(f"--out {out}: {nearest} cannot be written ({error.strerror}); choose another") from None
+    for nearest in (out / "results", out / "runs"):
+        while not nearest.exists() and nearest != nearest.parent:
+            nearest = nearest.parent
+        if not nearest.is_dir():
+            raise RequestError(f"--out {out}: {nearest} is no folder; choose another")
+        probe = nearest / f".zeta-{os.getpid()}"
+        try:
+            probe.touch()
+            probe.unlink()
+        except OSError as error:
+            reason = f"{nearest} cannot be written ({error.strerror})"
+            raise RequestError(f"--out {out}: {reason}; choose another") from None

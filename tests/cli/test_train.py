@@ -203,3 +203,21 @@ def test_help_names_every_flag_of_the_issue(capsys):
         "out wandb resume force dry-run"
     )
     assert [flag for flag in flags.split() if f"--{flag}" not in shown] == []
+
+
+def test_a_mixer_chosen_by_its_flag_keeps_what_was_set(capsys):
+    chosen = ["train", "mqar", "--attention", "exact_topk", "--set", "attention.top_k=4", "--dry-run"]
+    assert main(chosen) == 0
+    assert "top_k: 4" in capsys.readouterr().out
+    assert main(["train", "mqar", "--attention", "softmax", "--set", "attention.local_window=16"]) == 2
+    assert "unknown field of softmax attention" in capsys.readouterr().err
+
+
+def test_an_out_that_cannot_hold_results_and_a_seed_too_large_are_refused_at_once(tmp_path, capsys):
+    out = tmp_path / "held"
+    out.mkdir()
+    (out / "results").touch()
+    assert main(["train", "mqar", "--out", str(out)]) == 2
+    assert "is no folder" in capsys.readouterr().err
+    assert main(["train", "mqar", "--seed", str(2**32), "--out", str(out)]) == 2
+    assert [path.name for path in out.iterdir()] == ["results"]

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 import torch
-from pydantic import NonNegativeInt, model_validator
+from pydantic import Field, model_validator
 
 from zeta_core.attention import AttentionConfig
 from zeta_core.config import Config, Layer, kinds, read_yaml
@@ -30,7 +30,7 @@ class TrainRun(Config):
     attention: AttentionConfig
     model: ModelConfig = ModelConfig()
     training: TrainingConfig = TrainingConfig()
-    seed: NonNegativeInt = 0
+    seed: int = Field(default=0, ge=0, lt=2**32)
     device: str = "auto"
     dtype: Dtype = "auto"
     """The type computed in; parameters stay fp32. auto: bf16 on a GPU that has it, else fp32."""
@@ -111,7 +111,10 @@ def make_run(
         raise ConfigError(
             f"{where}: task.kind={kind!r}: must be one of {', '.join(known)}{did_you_mean(kind, known)}"
         )
-    layers = [_defaults(known[kind], kind, preset), file, settings_layer(settings), flags_layer(flags or {})]
+    flags = flags or {}
+    # A kind resets its part: below the settings, `--attention X` leaves them in place for X to judge.
+    chosen = flags_layer({flag: given for flag, given in flags.items() if given[0].endswith(".kind")})
+    layers = [_defaults(known[kind], kind, preset), file, chosen, settings_layer(settings), flags_layer(flags)]
     return build(TrainRun, merge(layers, EXCLUSIVE))
 
 
