@@ -1,6 +1,6 @@
 """`python -m zeta_cli`: the `zeta` command where its script is not installed."""
 
-from .app import run
+from .start import run
 
 if __name__ == "__main__":
     run()

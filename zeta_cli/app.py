@@ -10,7 +10,7 @@ import typer
 
 from zeta_core.errors import ConfigError, RequestError, ZetaError
 
-from .console import Interrupted, fail_line, one_line
+from .console import Interrupted, fail_line, interrupted_line, is_main_process, one_line
 
 app = typer.Typer(
     name="zeta",
@@ -24,23 +24,6 @@ BROKEN_PIPE = 141  # what a shell reports for a program that SIGPIPE ended
 def add_commands() -> None:
     """Import the file of each command, which adds it to `app`; `zeta --help` lists them in this order."""
     from . import train, check, list_command  # noqa: F401, I001
-
-
-def run() -> None:
-    """The `zeta` script."""
-    # Threads that wait for work spin for long by default: beside another busy program a step of the default MQAR
-    # model then takes 0.5 s and more instead of 0.12 s. Alone it takes 0.065 s so and 0.060 s otherwise. OpenMP reads
-    # this when torch is imported.
-    os.environ.setdefault("GOMP_SPINCOUNT", "1000")
-    code = main()
-    if os.environ.get("WORLD_SIZE", "1") != "1":
-        # torch 2.13's gloo now and then aborts while Python ends, destroyed group or not, and the launcher then
-        # stops the other processes before they have written their results.
-        for stream in (sys.stdout, sys.stderr):
-            if stream is not None:
-                stream.flush()
-        os._exit(code)
-    sys.exit(code)
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -65,13 +48,13 @@ def run_app(target: typer.Typer, argv: list[str], name: str = "zeta") -> int:
             sys.stdout.flush()  # here, so that a closed pipe is noticed inside this `try`
         return code
     except (KeyboardInterrupt, typer.Abort, Interrupted) as error:
-        message = str(error) if isinstance(error, Interrupted) else ""
-        print(f"{name}: {one_line(message) or 'interrupted'}", file=sys.stderr)
+        interrupted_line(str(error) if isinstance(error, Interrupted) else "", name)
         return 130
     except typer.TyperException as error:
         from .usage import usage_line
 
-        fail_line(usage_line(error))
+        if is_main_process():
+            fail_line(usage_line(error))
         return error.exit_code
     except Exception as error:
         if isinstance(error, BrokenPipeError) and _output_closed():  # it may also be a socket's
@@ -94,7 +77,11 @@ def _invoke(target: typer.Typer, args: list[str], name: str) -> int:
 
 
 def _report(error: Exception) -> int:
-    """Print the lines for an error that a command raised, and return the exit code."""
+    """Print the lines for an error that a command raised, and return the exit code.
+
+    Of several processes that were asked for the same, the first alone refuses it aloud; a failure may be one's own."""
+    if isinstance(error, RequestError) and not is_main_process():
+        return 2
     if isinstance(error, ConfigError):
         for line in error.lines:
             fail_line(line)

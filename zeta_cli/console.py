@@ -1,5 +1,6 @@
 """Where commands write: results on standard output, messages on standard error."""
 
+import os
 import sys
 from typing import TYPE_CHECKING
 
@@ -28,6 +29,17 @@ def error_console() -> "Console":
 def fail_line(text: str) -> None:
     """Print an error as exactly one line on standard error, whatever characters text holds."""
     print(f"zeta: error: {one_line(text)}", file=sys.stderr)
+
+
+def interrupted_line(text: str = "", name: str = "zeta") -> None:
+    """Print that Ctrl-C ended the command, or a line of its own that says more."""
+    if is_main_process():
+        print(f"{name}: {one_line(text) or 'interrupted'}", file=sys.stderr, flush=True)
+
+
+def is_main_process() -> bool:
+    """Whether this is the only process, or the first of those that a launcher started together."""
+    return os.environ.get("RANK", "0") == "0"
 
 
 def one_line(text: str) -> str:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 import sys
 from typing import TYPE_CHECKING
 
 from . import options as o
 from .app import app
-from .console import Interrupted, console
+from .console import Interrupted, console, is_main_process
 
 if TYPE_CHECKING:
     from zeta_core.studies.train import TrainResult
@@ -83,7 +82,7 @@ def train(
     quiet_imports()
     from zeta_core.studies.train import run_train
 
-    main_process = os.environ.get("RANK", "0") == "0"
+    main_process = is_main_process()
     try:
         result = run_train(run, out=out, monitor=TrainProgress(main_process), resume=resume, force=force, wandb=mode)
     except KeyboardInterrupt:

@@ -226,9 +226,48 @@ def test_a_reader_that_leaves_ends_it_quietly() -> None:
 
 
 def test_the_shell_gets_completions() -> None:
-    code = "from zeta_cli.app import run; run()"
+    code = "from zeta_cli.start import run; run()"
     done = zeta(code, _ZETA_COMPLETE="complete_bash", COMP_WORDS="zeta --ver", COMP_CWORD="1")
     assert done.stdout.split() == ["--version"] and done.stderr == ""
+
+
+@pytest.mark.parametrize("module", ["typer", "zeta_core.studies.train"])
+def test_ctrl_c_during_an_import_is_one_line(tmp_path: Path, module: str) -> None:
+    """A library may turn the exception into another one, so it must never get one."""
+    code = (
+        "import importlib.abc, os, signal, sys\n"
+        "from zeta_cli.start import run\n"
+        "class Slow(importlib.abc.MetaPathFinder):\n"
+        "    def find_spec(self, name, path, target=None):\n"
+        f"        if name == {module!r}:\n"
+        "            try:\n"
+        "                os.kill(os.getpid(), signal.SIGINT)\n"
+        "                [None for _ in range(1000)]\n"
+        "            except KeyboardInterrupt: raise RecursionError\n"
+        "sys.meta_path.insert(0, Slow())\n"
+        f"sys.argv = ['zeta', 'train', 'mqar', '--out', {str(tmp_path / 'out')!r}]\n"
+        "run()"
+    )
+    done = zeta(code)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "zeta: interrupted\n")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("command", "code"), [("ctrl-c", 130), ("stopped", 130), ("wrong-request", 2), ("broken-config", 2), ("tran", 2)]
+)
+def test_of_several_processes_the_first_alone_speaks(
+    run: Run, monkeypatch: pytest.MonkeyPatch, command: str, code: int
+) -> None:
+    monkeypatch.setenv("RANK", "1")
+    assert run(command) == (code, "", "")
+    monkeypatch.setenv("RANK", "0")
+    assert run(command)[2].startswith("zeta: ")
+
+
+def test_a_failure_of_any_process_is_said(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RANK", "1")
+    assert run("failed-run")[2] == "zeta: error: run 1f2e failed; its log is out/runs/1f2e/log.txt\n"
 
 
 def test_app_is_what_the_script_runs() -> None:

@@ -1,0 +1,42 @@
+"""The `zeta` script: what has to hold before anything slow is imported."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from types import FrameType
+
+from .console import interrupted_line
+
+
+def run() -> None:
+    """The `zeta` script."""
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # a shell may have it ignored
+        signal.signal(signal.SIGINT, on_interrupt)
+    # Threads that wait for work spin for long by default, and take the processor from other busy programs; with a
+    # short spin a step costs little more alone and far less beside them. OpenMP reads this when torch is imported.
+    os.environ.setdefault("GOMP_SPINCOUNT", "1000")
+    from .app import main
+
+    code = main()
+    if os.environ.get("WORLD_SIZE", "1") != "1":
+        # torch 2.13's gloo now and then aborts while Python ends, destroyed group or not, and the launcher then
+        # stops the other processes before they have written their results.
+        for stream in (sys.stdout, sys.stderr):
+            if stream is not None:
+                stream.flush()
+        os._exit(code)
+    sys.exit(code)
+
+
+def on_interrupt(signal_number: int, frame: FrameType | None) -> None:
+    """Ctrl-C: KeyboardInterrupt, but during an import the end at once.
+
+    An exception inside an import can turn into another one, or abort the process in a library's own code."""
+    while frame is not None:
+        if frame.f_globals.get("__name__") == "importlib._bootstrap":
+            interrupted_line()
+            os._exit(130)
+        frame = frame.f_back
+    raise KeyboardInterrupt
