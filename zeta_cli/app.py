@@ -79,7 +79,7 @@ def _invoke(target: typer.Typer, args: list[str], name: str) -> int:
 def _report(error: Exception) -> int:
     """Print the lines for an error that a command raised, and return the exit code.
 
-    Of several processes that were asked for the same, the first alone refuses it aloud; a failure may be one's own."""
+    Of several processes asked for the same, the first alone refuses it aloud; a failure may be one's own."""
     if isinstance(error, RequestError) and not is_main_process():
         return 2
     if isinstance(error, ConfigError):

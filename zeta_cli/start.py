@@ -7,7 +7,7 @@ import signal
 import sys
 from types import FrameType
 
-from .console import interrupted_line
+IMPORTING = "<frozen importlib._bootstrap>"
 
 
 def run() -> None:
@@ -35,8 +35,9 @@ def on_interrupt(signal_number: int, frame: FrameType | None) -> None:
 
     An exception inside an import can turn into another one, or abort the process in a library's own code."""
     while frame is not None:
-        if frame.f_globals.get("__name__") == "importlib._bootstrap":
-            interrupted_line()
+        if frame.f_code.co_filename == IMPORTING:
+            if os.environ.get("RANK", "0") == "0":
+                os.write(2, b"zeta: interrupted\n")  # nothing can be imported here that would say it
             os._exit(130)
         frame = frame.f_back
     raise KeyboardInterrupt

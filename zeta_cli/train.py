@@ -80,6 +80,9 @@ def train(
         print(to_yaml(run.model_dump(mode="json")), end="")
         return
     quiet_imports()
+    # torch would import it with the first optimizer, when Ctrl-C has more to say than during an import.
+    import torch._dynamo  # noqa: F401
+
     from zeta_core.studies.train import run_train
 
     main_process = is_main_process()
