@@ -84,12 +84,16 @@ def train(
     import torch._dynamo  # noqa: F401
 
     from zeta_core.studies.train import run_train
+    from zeta_core.studies.train_failures import RunInterrupted
 
     main_process = is_main_process()
     try:
         result = run_train(run, out=out, monitor=TrainProgress(main_process), resume=resume, force=force, wandb=mode)
-    except KeyboardInterrupt:
-        words = [word for word in sys.argv[1:] if word not in ("--resume", "--force")]
+    except KeyboardInterrupt as stop:
+        words = sys.argv[1:]
+        if not isinstance(stop, RunInterrupted):
+            raise Interrupted(f"interrupted before it trained; start again with: zeta {shlex.join(words)}") from None
+        words = [word for word in words if word not in ("--resume", "--force")]
         raise Interrupted(f"interrupted; go on with: zeta {shlex.join(words)} --resume") from None
     if main_process:
         show(result)

@@ -40,7 +40,7 @@ class RunFolder:
         return (self.path / "config.yaml").exists()
 
     def status(self) -> str:
-        """`ok`, `failed`, `oom`, `running` (or killed while it ran), or empty if it was never begun."""
+        """`ok`, `failed`, `oom`, `interrupted`, `running` (or killed then), or empty if it was never begun."""
         try:
             return str(json.loads((self.path / "state.json").read_text())["status"])
         except (OSError, ValueError, KeyError, TypeError):

@@ -9,6 +9,7 @@ import yaml
 from cli.mistakes import BAD_FILES, BAD_FLAGS, FILE
 
 from zeta_cli.app import main
+from zeta_core.studies.train_failures import RunInterrupted
 
 
 @pytest.fixture(autouse=True)
@@ -159,19 +160,21 @@ def test_a_chunk_size_replaces_the_chunks_of_a_lower_layer(tmp_path, capsys):
     assert part["num_chunks"] == 4 and "chunk_size" not in part
 
 
-def test_an_interrupted_run_says_how_to_go_on(tmp_path, capsys, monkeypatch):
+@pytest.mark.parametrize("begun", [True, False])
+def test_an_interrupted_run_says_how_to_go_on(tmp_path, capsys, monkeypatch, begun):
     def interrupted(*given, **options):
-        raise KeyboardInterrupt
+        raise RunInterrupted if begun else KeyboardInterrupt
 
     monkeypatch.setattr("zeta_core.studies.train.run_train", interrupted)
     argv = ["train", "mqar", "--force", "--set", "task.filler=zero", "--out", str(tmp_path / "an out")]
     monkeypatch.setattr("sys.argv", ["zeta", *argv])
     assert main() == 130
     said = capsys.readouterr().err.splitlines()
-    assert said == [
-        "zeta: interrupted; go on with: zeta train mqar --set task.filler=zero "
-        f"--out '{tmp_path / 'an out'}' --resume"
-    ]
+    rest = f"--set task.filler=zero --out '{tmp_path / 'an out'}'"
+    if begun:
+        assert said == [f"zeta: interrupted; go on with: zeta train mqar {rest} --resume"]
+    else:
+        assert said == [f"zeta: interrupted before it trained; start again with: zeta train mqar --force {rest}"]
 
 
 LIGHT = """

@@ -164,8 +164,8 @@ def test_a_run_that_another_process_is_at_is_refused(tmp_path, capsys):
     while not (out.exists() and list(out.glob("runs/*/checkpoints/step_*"))):
         assert process.is_alive()
         process.join(0.02)
-    for more in ("--resume", "--force"):
-        code, _, said = run(capsys, *tiny(out, more))
+    for more in (["--resume"], ["--force"], []):
+        code, _, said = run(capsys, *tiny(out, *more))
         assert code == 2 and "another process is at this run" in said.splitlines()[-1]
     process.join()
     assert process.exitcode == 0, (tmp_path / "words").read_text()

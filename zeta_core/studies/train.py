@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -14,19 +14,23 @@ from accelerate.state import AcceleratorState
 from accelerate.utils import set_seed
 
 from zeta_core.config import identity, to_yaml
-from zeta_core.errors import ConfigError, RunFailed, StorageError
-from zeta_core.records import Status, append_rows, read_rows, run_id
+from zeta_core.errors import ConfigError, OptionError, RunFailed, StorageError
+from zeta_core.records import Status, TrainRow, append_rows, read_rows, run_id
 from zeta_core.run_folder import RunFolder, check_writable
+from zeta_core.table_check import check_table
 from zeta_core.tasks import TaskData
 from zeta_core.tracking import Tracker, WandbMode, resolve_wandb
 from zeta_core.training import Monitor, check_batch, fit
 from zeta_core.training.checkpoint import Checkpoints
 
 from .nearest import no_such_run
+from .train_failures import RunInterrupted, log_failure, out_of_memory, reason_of, status_of
 from .train_rows import make_rows, unreachable_warning
 from .train_run import TrainRun
 
 CSV = "train.csv"
+NEEDED = ("run_id", "slice", "metric", "value")
+"""Columns without which a table's rows are not scores of runs."""
 
 
 class TrainMonitor(Monitor, Protocol):
@@ -81,11 +85,12 @@ def run_train(
 
     A finished run is not repeated unless force. resume: go on with an unfinished one.
     Raises: ConfigError, DeviceError and other RequestErrors before anything is written; RunFailed once the run
-    has its row with the status `failed` or `oom`; StorageError."""
+    has its row with the status `failed` or `oom`; RunInterrupted once it can be gone on with; StorageError."""
     run = run.resolved()
     wandb_mode, wandb_reason = resolve_wandb(wandb)
-    data = run.task.build()
+    data = build_task(run)
     job = Job(run, data, RunFolder(out / "runs" / identify(run, data)), out / "results" / CSV)
+    check_table(job.table, TrainRow, NEEDED)
     if resume and not job.folder.exists():
         raise ConfigError(no_such_run(run, job.run_id, out / "runs"))
     finished = job.folder.status() == "ok"
@@ -96,18 +101,18 @@ def run_train(
     try:
         check_batch(run.training, data, accelerator.num_processes)
         checkpoints = Checkpoints(job.folder.path, accelerator, monitor.say)
-        if not (resume or force or finished) and checkpoints.complete():
-            raise ConfigError(
-                f"{job.folder.path} holds an unfinished run of this configuration; --resume goes on with it, --force "
-                "starts over"
-            )
-        accelerator.wait_for_everyone()
-        tracker = Tracker(wandb_mode if accelerator.is_main_process else "off", monitor.say)
-        monitor.say(f"W&B is {wandb_mode}: {wandb_reason}")
+        undecided = not (resume or force or finished) and bool(checkpoints.complete())
         keep = resume or (finished and not force)
-        if not accelerator.is_main_process:
-            return train_job(job, accelerator, checkpoints, monitor, tracker, keep=keep)
-        with job.folder.locked():
+        main = accelerator.is_main_process
+        accelerator.wait_for_everyone()
+        with job.folder.locked() if main else nullcontext():
+            if undecided:
+                raise ConfigError(
+                    f"{job.folder.path} holds an unfinished run of this configuration; --resume goes on with it, "
+                    "--force starts over"
+                )
+            tracker = Tracker(wandb_mode if main else "off", monitor.say)
+            monitor.say(f"W&B is {wandb_mode}: {wandb_reason}")
             return train_job(job, accelerator, checkpoints, monitor, tracker, keep=keep)
     finally:
         monitor.stop()
@@ -120,6 +125,18 @@ def identify(run: TrainRun, data: TaskData) -> str:
     """The id of a resolved run: a hash of its configuration, of the kind of device alone, and of its data."""
     parts = {**identity(run), "device": torch.device(run.device).type}
     return run_id(f"{run.task.kind}-{run.attention.kind}", parts, data.fingerprint)
+
+
+def build_task(run: TrainRun) -> TaskData:
+    """The run's examples. Raises: OptionError if they do not fit in memory."""
+    try:
+        return run.task.build()
+    except (MemoryError, RuntimeError) as error:
+        if not out_of_memory(error):
+            raise
+        raise OptionError(
+            f"task {run.task.kind}: its examples do not fit in memory ({error}); use fewer or shorter ones"
+        ) from error
 
 
 def start_accelerator(run: TrainRun) -> Accelerator:
@@ -151,21 +168,23 @@ def train_job(
         folder.write("config.yaml", to_yaml(run.model_dump(mode="json")))
         folder.set_status("running")
     set_seed(run.seed)
-    network = run.model.build(
-        run.attention,
-        vocab_size=job.data.vocab_size,
-        max_len=job.data.max_len,
-        num_classes=job.data.num_classes,
-        impl=run.impl,
-    )
-    if line := unreachable_warning(run, job.data):
-        monitor.say(line)
-    monitor.start(run, job.run_id, network.num_parameters(embeddings=True))
-    tracker.start(job.run_id, run.model_dump(mode="json"), folder.path)
     status: Status = "failed"
     recorder = Recorder(monitor, folder if main else None, tracker)
     checkpoints.say = recorder.say
+    parameters: int | None = None
     try:
+        network = run.model.build(
+            run.attention,
+            vocab_size=job.data.vocab_size,
+            max_len=job.data.max_len,
+            num_classes=job.data.num_classes,
+            impl=run.impl,
+        )
+        parameters = network.num_parameters()
+        if line := unreachable_warning(run, job.data):
+            monitor.say(line)
+        monitor.start(run, job.run_id, network.num_parameters(embeddings=True))
+        tracker.start(job.run_id, run.model_dump(mode="json"), folder.path)
         done = fit(
             network,
             job.data,
@@ -178,23 +197,30 @@ def train_job(
         )
         status = "ok"
         if main:
-            rows = make_rows(run, job.data, job.run_id, status, network, done)
+            rows = make_rows(run, job.data, job.run_id, status, parameters, done)
             append_rows(job.table, rows)
             tracker.table("train", rows)
             folder.set_status(status)
-    except (RunFailed, torch.OutOfMemoryError) as error:
-        status = "oom" if isinstance(error, torch.OutOfMemoryError) else "failed"
-        reason = str(error).splitlines()[0]
+    except (KeyboardInterrupt, BrokenPipeError) as error:
+        # A pipe breaks when the reader of what is said leaves: as little the run's own failure as Ctrl-C.
         if main:
-            folder.log(f"{status}: {error}")
-            folder.set_status(status, reason)
-            append_rows(job.table, make_rows(run, job.data, job.run_id, status, network, None))
-        raise RunFailed(f"{job.run_id} {status}: {reason} (log: {folder.path / 'log.txt'})") from error
+            with suppress(StorageError):
+                folder.set_status("interrupted", "--resume goes on with it")
+        if isinstance(error, KeyboardInterrupt):
+            raise RunInterrupted from None
+        raise
     except StorageError as error:
         if main:
             with suppress(StorageError):
                 folder.set_status("failed", str(error))
         raise
+    except Exception as error:
+        status, reason = status_of(error), reason_of(error)
+        log_failure(folder, error, rank=accelerator.process_index)
+        if main:
+            folder.set_status(status, reason)
+            append_rows(job.table, make_rows(run, job.data, job.run_id, status, parameters, None))
+        raise RunFailed(f"{job.run_id} {status}: {reason} (log: {folder.path / 'log.txt'})") from error
     finally:
         tracker.finish(failed=status != "ok")
     return TrainResult(job.run_id, folder.path, job.rows_written() if main else [], fresh=True)

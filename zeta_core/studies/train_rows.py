@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import resource
+import sys
 
 import torch
 
-from zeta_core.model import Network
 from zeta_core.records import Status, TrainRow, device_name, versions
 from zeta_core.tasks import Part, TaskData
 from zeta_core.training import Fit
@@ -42,9 +42,11 @@ def unreachable_warning(run: TrainRun, data: TaskData) -> str | None:
 
 
 def make_rows(
-    run: TrainRun, data: TaskData, run_id: str, status: Status, network: Network, done: Fit | None
+    run: TrainRun, data: TaskData, run_id: str, status: Status, parameters: int | None, done: Fit | None
 ) -> list[TrainRow]:
-    """The rows of a run: one for all test examples, then one a slice; a single one without a value if it failed."""
+    """The rows of a run: one for all test examples, then one a slice; a single one without a value if it failed.
+
+    parameters: of the network without its embeddings; None if it was never made."""
     found = versions()
     attention = run.attention.model_dump()
     cuda = run.device.startswith("cuda")
@@ -95,7 +97,7 @@ def make_rows(
             learning_rate=run.training.learning_rate,
             steps=run.training.steps,
             best_step=None if done is None else done.progress.best_step,
-            parameters=network.num_parameters(),
+            parameters=parameters,
             metric=data.metric,
             slice=name,
             value=value,
@@ -106,5 +108,5 @@ def make_rows(
 
 
 def _resident_mib() -> float:
-    """The most memory this process has held, in MiB."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
+    """The most memory this process has held, in MiB; macOS counts it in bytes, Linux in KiB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (2**20 if sys.platform == "darwin" else 2**10)
