@@ -97,10 +97,12 @@ def weights_of(out: Path) -> list[dict[str, Tensor]]:
 
 
 def agree(out: Path, other: Path) -> None:
-    """Two runs left the same: weights in every bit, rows, metrics; each step of the metrics once."""
+    """Two runs left the same: weights in every bit, the best as a file too, rows, metrics, each step of them once."""
     for ours, theirs in zip(weights_of(out), weights_of(other), strict=True):
         assert ours.keys() == theirs.keys()
         assert all(torch.equal(ours[name], theirs[name]) for name in ours)
+    files = [folder_of(place) / "best" / "model.safetensors" for place in (out, other)]
+    assert files[0].read_bytes() == files[1].read_bytes()
     assert rows_of(out) == rows_of(other)
     steps = [row["step"] for row in metrics_of(out)]
     assert len(set(steps)) == len(steps)

@@ -1,6 +1,8 @@
 """Checkpoints: the last two are kept, broken ones are named and passed over, and nothing shows in the result."""
 
+import errno
 import json
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -149,11 +151,37 @@ def test_a_checkpoint_that_cannot_be_written_loses_nothing(tmp_path, monkeypatch
     }
 
 
+@pytest.mark.parametrize(
+    ("error", "free"),
+    [
+        (RuntimeError("[enforce fail at inline_container.cc:668] . unexpected pos 64 vs 0"), 4096),
+        (OSError(errno.ENOSPC, "No space left on device"), 2**40),
+        (SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)"), 2**40),
+    ],
+    ids=["torch", "Python", "safetensors"],
+)
+def test_a_full_disk_is_said(tmp_path, monkeypatch, error, free):
+    def full(*given, **options):
+        raise error
+
+    monkeypatch.setattr(Accelerator, "save_state", full)
+    monkeypatch.setattr("shutil.disk_usage", lambda path: SimpleNamespace(free=free))
+    words = "could not be written: the disk is full; make room and go on with --resume"
+    with pytest.raises(StorageError, match=f"step_00000002: the checkpoint {words}"):
+        run(tmp_path)
+    if not isinstance(error, RuntimeError):
+        monkeypatch.setattr("zeta_core.training.checkpoint.save_file", full)
+        with pytest.raises(StorageError, match=f"best: the best weights {words}"):
+            run(tmp_path)
+
+
 def test_best_weights_say_where_they_come_from(tmp_path):
     done, model, _ = run(tmp_path)
     size = int.from_bytes((tmp_path / "best/model.safetensors").read_bytes()[:8], "little")
     header = json.loads((tmp_path / "best/model.safetensors").read_bytes()[8 : 8 + size])
-    assert header["__metadata__"] == {"step": str(done.progress.best_step), "score": repr(done.progress.best_score)}
+    assert list(header["__metadata__"]) == ["validation"]
+    about = json.loads(header["__metadata__"]["validation"])
+    assert about == {"score": done.progress.best_score, "step": done.progress.best_step}
     other = network(seed=9)
     Checkpoints(tmp_path, Accelerator(cpu=True), print).load_best(other)
     assert same(weights(other), weights(model))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import shutil
 import zlib
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -17,6 +19,8 @@ from torch import nn
 from zeta_core.errors import StorageError
 
 KEPT = 2
+FULL = 2**20
+"""With fewer bytes free a disk passes for full: what could not be written is more than that."""
 MANIFEST = "manifest.json"
 
 
@@ -68,9 +72,9 @@ class Checkpoints:
                 for old in self.complete()[:-KEPT]:
                     shutil.rmtree(old, ignore_errors=True)
         except (OSError, RuntimeError, SafetensorError) as error:
-            # torch's file writer reports a full disk as a RuntimeError, that of safetensors as its own.
+            reason = _why_not_written(error, partial)
             shutil.rmtree(partial, ignore_errors=True)
-            raise StorageError(f"{target}: the checkpoint could not be written: {error}") from error
+            raise StorageError(f"{target}: the checkpoint could not be written: {reason}") from error
         self.accelerator.wait_for_everyone()
 
     def save_best(self, model: nn.Module, step: int, score: float) -> None:
@@ -82,13 +86,16 @@ class Checkpoints:
             shutil.rmtree(partial, ignore_errors=True)
             partial.mkdir(parents=True)
             weights = {name: tensor.detach().contiguous() for name, tensor in model.state_dict().items()}
-            save_file(weights, partial / "model.safetensors", metadata={"step": str(step), "score": repr(score)})
+            # One entry, since safetensors writes several in an order that differs between processes.
+            about = json.dumps({"score": score, "step": step}, sort_keys=True)
+            save_file(weights, partial / "model.safetensors", metadata={"validation": about})
             if self.best.exists():
                 shutil.rmtree(self.best)
             partial.rename(self.best)
         except (OSError, SafetensorError) as error:
+            reason = _why_not_written(error, partial)
             shutil.rmtree(partial, ignore_errors=True)
-            raise StorageError(f"{self.best}: the best weights could not be written: {error}") from error
+            raise StorageError(f"{self.best}: the best weights could not be written: {reason}") from error
 
     def load_best(self, model: nn.Module) -> None:
         """Give the model the weights with the best validation score. Raises: StorageError."""
@@ -116,6 +123,19 @@ class Checkpoints:
         """Delete all checkpoints and the best weights."""
         for path in (self.folder, self.best):
             shutil.rmtree(path, ignore_errors=True)
+
+
+def _why_not_written(error: Exception, partial: Path) -> str:
+    """The reason in words. torch's file writer reports a full disk as a RuntimeError that does not name it.
+
+    partial: what was being written, not yet deleted: deleting it makes room again."""
+    full = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
+    with suppress(OSError):
+        there = next(path for path in (partial, *partial.parents) if path.exists())
+        full = full or shutil.disk_usage(there).free < FULL
+    if full or "No space left" in str(error):
+        return "the disk is full; make room and go on with --resume"
+    return getattr(error, "strerror", None) or next(iter(str(error).splitlines()), type(error).__name__)
 
 
 def _sums(folder: Path) -> dict[str, list[int]]:
