@@ -1,5 +1,7 @@
 """ZETA's module: gamma, coordinates in full precision, and who sees whom."""
 
+from typing import get_args
+
 import pytest
 import torch
 from attention.variants import D_MODEL, HEADS, SEQ_LEN, build, hidden_states, zeta
@@ -7,7 +9,8 @@ from pydantic import ValidationError
 
 from zeta_core.attention import ExactTopkConfig, SoftmaxConfig, ZetaConfig
 from zeta_core.attention import zeta as zeta_module
-from zeta_core.attention.zeta import SMALLEST_GAMMA
+from zeta_core.attention.zeta import LARGEST_GAMMA, SMALLEST_GAMMA
+from zeta_core.ops.attend import Score
 from zeta_core.ops.zorder import grid_cells
 
 SEEING = {
@@ -146,6 +149,17 @@ def test_a_fixed_gamma_is_no_parameter(selection):
     torch.testing.assert_close(fixed(hidden_states()), trained(hidden_states()))
 
 
+@pytest.mark.parametrize("selection", ["zorder", "exact", "all"])
+@pytest.mark.parametrize("score", get_args(Score))
+@pytest.mark.parametrize("gamma", [SMALLEST_GAMMA, LARGEST_GAMMA])
+def test_gammas_at_their_bounds_give_finite_results(selection, score, gamma):
+    mixer = build(zeta(gamma=gamma, selection=selection, score=score))
+    out = mixer(hidden_states())
+    out.square().sum().backward()
+    assert torch.isfinite(out).all()
+    assert all(torch.isfinite(p.grad).all() for p in mixer.parameters())
+
+
 def test_random_projections_are_not_trained():
     mixer = build(zeta(projection="random_fixed"))
     trained = {name.split(".")[0] for name, p in mixer.named_parameters() if p.requires_grad}
@@ -166,7 +180,9 @@ REFUSED = [
     ({"d_k": 129}, "less than or equal to 128"),
     ({"top_k": 0}, "greater than 0"),
     ({"num_chunks": 0}, "greater than 0"),
-    ({"gamma": 0.0}, "greater than 0"),
+    ({"gamma": 0.0}, "greater than or equal to 0.0001"),
+    ({"gamma": 1e-30}, "greater than or equal to 0.0001"),
+    ({"gamma": 2e4}, "less than or equal to 10000"),
     ({"gamma": float("inf")}, "finite"),
     ({"gamma": "learned"}, "'trained'"),
     ({"local_window": -1}, "greater than or equal to 0"),

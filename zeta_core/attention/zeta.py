@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
 import torch
-from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, model_serializer, model_validator
+from pydantic import Field, NonNegativeInt, PositiveInt, model_serializer, model_validator
 from pydantic_core.core_schema import SerializerFunctionWrapHandler
 from torch import Tensor, nn
 
@@ -23,7 +23,10 @@ from zeta_core.ops.zorder import curve_orders
 from .mixer import Mixer, merge_heads
 from .projection import Coordinates, Projection, ProjectionKind, place
 
-SMALLEST_GAMMA = 1e-4
+SMALLEST_GAMMA, LARGEST_GAMMA = 1e-4, 1e4
+"""Of a fixed gamma; a trained one is clamped at the smallest. Below, gamma is under half of one of the 4,096 cells an
+axis by which keys are found. Above, d^2 / gamma^2 of coordinates in [0, 1]^3 is under float32's resolution: all keys
+weigh the same, whatever gamma is."""
 GAMMA_START = -3.0
 """gamma starts at sigmoid(-3) = 0.047: from 0.5 it learns far slower."""
 
@@ -36,7 +39,7 @@ class ZetaOptions(Config):
     num_chunks: PositiveInt | None = 8
     chunk_size: PositiveInt | None = None
     score: Score = "cauchy"
-    gamma: Literal["trained"] | PositiveFloat = "trained"
+    gamma: Literal["trained"] | Annotated[float, Field(ge=SMALLEST_GAMMA, le=LARGEST_GAMMA)] = "trained"
     gamma_per: Literal["layer", "head"] = "layer"
     history_mean: bool = True
     local_window: NonNegativeInt = 0
@@ -136,7 +139,10 @@ class ZetaAttention(Mixer):
             )
 
     def gamma(self) -> Tensor:
-        """gamma of each head, [heads] float32, at least 1e-4."""
+        """gamma of each head, [heads] float32.
+
+        Trained: the sigmoid of a logit, clamped to at least 1e-4, where its gradient is 0. Fixed: as configured,
+        1e-4..1e4."""
         if self.gamma_logit is not None:
             return self.gamma_logit.float().sigmoid().clamp(min=SMALLEST_GAMMA).expand(self.num_heads)
         assert self.config.gamma != "trained"
