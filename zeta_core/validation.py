@@ -158,7 +158,10 @@ def _origins_inside(layer: Layer, path: Path, message: str) -> str:
         if len(inner) > len(path) and inner[: len(path)] == path and origin != DEFAULTS
     }
     words = set(re.findall(r"[^\W\d]\w*", message))
-    named = dict.fromkeys(origin for inner, origin in inside.items() if inner[-1] in words)
+    told = {inner for inner in inside if inner[-1] in words}
+    # A field that the message names stands for everything inside it.
+    outer = [inner for inner in inside if inner in told and not any(inner[:n] in told for n in range(len(inner)))]
+    named = dict.fromkeys(inside[inner] for inner in outer)
     origins = list(named or dict.fromkeys(inside.values()))
     if not origins or (len(origins) > 3 and not named and path in layer.origins):
         return origin_of(layer, path)

@@ -40,7 +40,7 @@ def test_the_longest_sequence_may_be_a_tested_one():
 @pytest.mark.parametrize("given", [{"seq_len": 64}, {"num_pairs": 4}])
 def test_a_contradiction_is_refused(given):
     with pytest.raises(
-        ValidationError, match=r"not those of the longest part of train_mix, \(32, 8\); leave them out"
+        ValidationError, match=r"train_mix \(longest part 32, 8\) contradict each other; leave one out"
     ):
         mixed(train_mix=TRAIN, **given)
 

@@ -105,8 +105,8 @@ class MqarConfig(TaskConfigBase):
         )
         if longest != (self.seq_len, self.num_pairs):
             raise OptionError(
-                f"seq_len={self.seq_len} and num_pairs={self.num_pairs} are not those of the longest part of "
-                f"train_mix, {longest}; leave them out"
+                f"seq_len={self.seq_len}, num_pairs={self.num_pairs} and train_mix (longest part {longest[0]}, "
+                f"{longest[1]}) contradict each other; leave one out"
             )
         return self
 
