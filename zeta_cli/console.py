@@ -31,6 +31,12 @@ def fail_line(text: str) -> None:
     print(f"zeta: error: {one_line(text)}", file=sys.stderr)
 
 
+def note_line(text: str) -> None:
+    """Print a note as one line on standard error."""
+    if is_main_process():
+        print(f"zeta: note: {one_line(text)}", file=sys.stderr)
+
+
 def interrupted_line(text: str = "", name: str = "zeta") -> None:
     """Print that Ctrl-C ended the command, or a line of its own that says more."""
     if is_main_process():

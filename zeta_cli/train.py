@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from . import options as o
 from .app import app
-from .console import Interrupted, console, is_main_process
+from .console import Interrupted, console, is_main_process, note_line
 
 if TYPE_CHECKING:
     from zeta_core.studies.train import TrainResult
@@ -46,36 +46,33 @@ def train(
     For example: zeta train mqar --dk 3"""
     from zeta_core.config import to_yaml
     from zeta_core.errors import ConfigError
-    from zeta_core.studies.train_run import make_run
+    from zeta_core.studies.train_run import dropped_settings, make_run
 
     from .progress import TrainProgress, quiet_imports, wandb_mode
 
     if resume and force:
         raise ConfigError("--resume and --force contradict each other; give one")
     mode = wandb_mode(wandb)
-    run = make_run(
-        task,
-        config=config,
-        preset=preset,
-        settings=settings or (),
-        flags={
-            "--attention": ("attention.kind", attention),
-            "--dk": ("attention.d_k", dk),
-            "--k": ("attention.top_k", k),
-            "--chunks": ("attention.num_chunks", chunks),
-            "--softmax": ("attention.score", softmax),
-            "--curves": ("attention.curves", curves),
-            "--gamma": ("attention.gamma", o.gamma_value(gamma)),
-            "--seq": ("task.seq_len", seq),
-            "--steps": ("training.steps", steps),
-            "--batch-size": ("training.batch_size", batch_size),
-            "--lr": ("training.learning_rate", lr),
-            "--seed": ("seed", seed),
-            "--device": ("device", device),
-            "--dtype": ("dtype", dtype),
-            "--impl": ("impl", impl),
-        },
-    )
+    flags = {
+        "--attention": ("attention.kind", attention),
+        "--dk": ("attention.d_k", dk),
+        "--k": ("attention.top_k", k),
+        "--chunks": ("attention.num_chunks", chunks),
+        "--softmax": ("attention.score", softmax),
+        "--curves": ("attention.curves", curves),
+        "--gamma": ("attention.gamma", o.gamma_value(gamma)),
+        "--seq": ("task.seq_len", seq),
+        "--steps": ("training.steps", steps),
+        "--batch-size": ("training.batch_size", batch_size),
+        "--lr": ("training.learning_rate", lr),
+        "--seed": ("seed", seed),
+        "--device": ("device", device),
+        "--dtype": ("dtype", dtype),
+        "--impl": ("impl", impl),
+    }
+    run = make_run(task, config=config, preset=preset, settings=settings or (), flags=flags)
+    for line in dropped_settings(settings or (), flags):
+        note_line(line)
     if dry_run:
         print(to_yaml(run.model_dump(mode="json")), end="")
         return

@@ -7,12 +7,12 @@ from pydantic import ValidationError
 
 from .config import Config, Layer, Values, parse_yaml
 from .errors import ConfigError
-from .validation import DEFAULTS, Path, error_lines
+from .validation import DEFAULTS, Path, error_lines, origin_of
 from .wording import did_you_mean
 
 __all__ = [
     "Layer", "build", "defaults_layer", "did_you_mean", "differences", "flags_layer", "merge",
-    "settings_layer",
+    "overridden", "settings_layer",
 ]  # fmt: skip
 
 ConfigType = TypeVar("ConfigType", bound=Config)
@@ -62,9 +62,9 @@ def settings_layer(settings: Iterable[str]) -> Layer:
     return layer
 
 
-def defaults_layer(values: Values) -> Layer:
-    """The lowest layer: a task's defaults, each known in messages as "defaults"."""
-    return Layer(values, dict.fromkeys(_leaves(values), DEFAULTS))
+def defaults_layer(values: Values, origin: str = DEFAULTS) -> Layer:
+    """The lowest layer: a task's defaults, each known in messages as "defaults" unless they were asked for."""
+    return Layer(values, dict.fromkeys(_leaves(values), origin))
 
 
 def merge(layers: Sequence[Layer], exclusive: Iterable[Sequence[str]] = ()) -> Layer:
@@ -85,6 +85,19 @@ def merge(layers: Sequence[Layer], exclusive: Iterable[Sequence[str]] = ()) -> L
         values = _merged(values, layer.values, origins, ())
         origins |= layer.origins
     return Layer(values, origins)
+
+
+def overridden(low: Layer, high: Layer, exclusive: Iterable[Sequence[str]] = ()) -> list[str]:
+    """One line for each value of `low` that another one in `high` takes the place of, or drops as `merge` does."""
+    groups = [[tuple(name.split(".")) for name in group] for group in exclusive]
+    lines = []
+    for path, origin in high.origins.items():
+        for rival in dict.fromkeys([path, *(other for group in groups if path in group for other in group)]):
+            value = _get(low.values, rival)
+            if value is not None and value != _get(high.values, rival):
+                place = low.origins.get(rival) or f"{'.'.join(rival)} of {origin_of(low, rival)}"
+                lines.append(f"{place} is dropped, since {origin} is given")
+    return lines
 
 
 def build(config_type: type[ConfigType], layer: Layer) -> ConfigType:

@@ -147,8 +147,39 @@ def test_another_kind_resets_its_part(tmp_path, capsys):
     path.write_text("task: {kind: mqar}\nattention: {kind: zeta, d_k: 4, curves: 1}\n")
     assert dry(capsys, "--config", str(path), "--attention", "softmax")["attention"] == {"kind": "softmax"}
     exact = dry(capsys, "--config", str(path), "--attention", "exact_topk")["attention"]
-    assert (exact["kind"], exact["d_k"], exact["top_k"]) == ("exact_topk", 3, 32)
+    assert (exact["kind"], exact["d_k"], exact["top_k"]) == ("exact_topk", 3, 16)
     assert dry(capsys, "--config", str(path), "--attention", "zeta")["attention"]["d_k"] == 4
+
+
+def test_a_presets_attention_holds_for_every_mixer_that_has_the_field(tmp_path, capsys):
+    path = tmp_path / "run.yaml"
+    path.write_text("task: {kind: mqar}\nattention: {kind: exact_topk}\n")
+    for argv in (["mqar", "--attention", "exact_topk"], ["--config", str(path)]):
+        part = dry(capsys, *argv)["attention"]
+        assert (part["kind"], part["top_k"], part["num_chunks"]) == ("exact_topk", 16, 8)
+    assert dry(capsys, "mqar", "--attention", "exact_topk", "--preset", "paper")["attention"]["top_k"] == 32
+    part = dry(capsys, "--config", str(path), "--attention", "zeta", "--set", "attention.chunk_size=4")["attention"]
+    assert (part["kind"], part["top_k"], part["chunk_size"]) == ("zeta", 16, 4)
+
+
+def test_a_setting_that_a_flag_drops_is_named(capsys):
+    chosen = ["train", "mqar", "--chunks", "4", "--set", "attention.chunk_size=16", "--dry-run"]
+    assert main([*chosen, "--dk", "3", "--set", "attention.d_k=3", "--set", "seed=1"]) == 0
+    shown, said = capsys.readouterr()
+    assert said == "zeta: note: --set attention.chunk_size is dropped, since --chunks is given\n"
+    assert "num_chunks: 4" in shown and "chunk_size" not in shown
+    assert main(["train", "mqar", "--dk", "2", "--set", "attention={kind: zeta, d_k: 5}", "--dry-run"]) == 0
+    assert capsys.readouterr().err == "zeta: note: attention.d_k of --set attention is dropped, since --dk is given\n"
+
+
+def test_a_preset_that_contradicts_a_file_is_named_with_it(tmp_path, capsys):
+    path = tmp_path / "run.yaml"
+    path.write_text("task:\n  kind: mqar\n  train_mix:\n    - {seq_len: 256, num_pairs: 64, num_examples: 9}\n")
+    assert main(["train", "--config", str(path), "--preset", "paper"]) == 2
+    assert capsys.readouterr().err == (
+        f"zeta: error: --preset paper, {path}:3:3: seq_len=512, num_pairs=64 and train_mix (longest part 256, 64) "
+        "contradict each other; leave one out\n"
+    )
 
 
 def test_a_chunk_size_replaces_the_chunks_of_a_lower_layer(tmp_path, capsys):

@@ -12,7 +12,7 @@ from pydantic import Field, model_validator
 from zeta_core.attention import AttentionConfig
 from zeta_core.config import Config, Layer, kinds, read_yaml
 from zeta_core.errors import ConfigError, DeviceError, OptionError
-from zeta_core.layers import build, defaults_layer, did_you_mean, flags_layer, merge, settings_layer
+from zeta_core.layers import build, defaults_layer, did_you_mean, flags_layer, merge, overridden, settings_layer
 from zeta_core.model import ModelConfig
 from zeta_core.ops.impl import Impl, resolve_impl
 from zeta_core.tasks import TaskConfig, TaskConfigBase
@@ -114,8 +114,13 @@ def make_run(
     flags = flags or {}
     # A kind resets its part: below the settings, `--attention X` leaves them in place for X to judge.
     chosen = flags_layer({flag: given for flag, given in flags.items() if given[0].endswith(".kind")})
-    layers = [_defaults(known[kind], kind, preset), file, chosen, settings_layer(settings), flags_layer(flags)]
-    return build(TrainRun, merge(layers, EXCLUSIVE))
+    above = merge([file, chosen, settings_layer(settings), flags_layer(flags)], EXCLUSIVE)
+    return build(TrainRun, merge([_defaults(known[kind], kind, preset, above), above], EXCLUSIVE))
+
+
+def dropped_settings(settings: Sequence[str], flags: Mapping[str, tuple[str, object]]) -> list[str]:
+    """A line for each `--set` of a command line that does nothing, since one of its flags says otherwise."""
+    return overridden(settings_layer(settings), flags_layer(flags), EXCLUSIVE)
 
 
 def _named_task(file: Layer) -> str | None:
@@ -124,7 +129,8 @@ def _named_task(file: Layer) -> str | None:
     return kind if isinstance(kind, str) else None
 
 
-def _defaults(config_type: type[Config], kind: str, preset: str | None) -> Layer:
+def _defaults(config_type: type[Config], kind: str, preset: str | None, above: Layer) -> Layer:
+    """The task's defaults. For another mixer than theirs, those of its fields that this one has too."""
     assert issubclass(config_type, TaskConfigBase)
     name = config_type.default_preset if preset is None else preset
     if name not in config_type.presets:
@@ -134,7 +140,13 @@ def _defaults(config_type: type[Config], kind: str, preset: str | None) -> Layer
         )
     values: dict[str, Any] = {part: dict(given) for part, given in _mappings(config_type.presets[name]).items()}
     values["task"] = {"kind": kind, **values.get("task", {})}
-    return defaults_layer(values)
+    part, mixers = above.values.get("attention"), kinds(AttentionConfig)
+    mixer = part.get("kind") if isinstance(part, dict) else None
+    if isinstance(mixer, str) and mixer in mixers:
+        fields = mixers[mixer].model_fields
+        shared = {field: value for field, value in values.get("attention", {}).items() if field in fields}
+        values["attention"] = {**shared, "kind": mixer}
+    return defaults_layer(values) if preset is None else defaults_layer(values, f"--preset {preset}")
 
 
 def _mappings(preset: Mapping[str, object]) -> dict[str, Mapping[str, object]]:

@@ -78,7 +78,9 @@ class TaskData:
 
 
 class TaskConfigBase(Config):
-    """A task's parameters. Presets are layers of values for a whole run that suit the task, by name."""
+    """A task's parameters. Presets are layers of values for a whole run that suit the task, by name.
+
+    What a preset says of its attention holds for every mixer that has the same field."""
 
     presets: ClassVar[Mapping[str, Mapping[str, object]]]
     default_preset: ClassVar[str] = "small"
