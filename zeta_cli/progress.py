@@ -35,10 +35,13 @@ class TrainProgress:
         if self.on:
             self.console.print(text, markup=False, soft_wrap=True)
 
-    def start(self, run: TrainRun, run_id: str, parameters: int) -> None:
-        """Begin to show a run."""
+    def start(self, run: TrainRun, run_id: str, parameters: int, embeddings: int) -> None:
+        """Begin to show a run; its trained parameters are counted without those of its embeddings, as in the CSV."""
         self.steps, self.began = run.training.steps, time.perf_counter()
-        self.say(f"{run_id}: {parameters:,} parameters, {run.training.steps:,} steps on {run.device} in {run.dtype}")
+        self.say(
+            f"{run_id}: {parameters:,} parameters + {embeddings:,} of embeddings, {run.training.steps:,} steps on "
+            f"{run.device} in {run.dtype}"
+        )
         if self.on and self.console.is_terminal:
             columns = TextColumn("step {task.completed:.0f}/{task.total:.0f}"), TextColumn("{task.fields[state]}")
             self.bar = Progress(

@@ -28,8 +28,10 @@ def test_a_run_leaves_rows_and_a_folder(tmp_path, capsys):
     assert sorted(path.name for path in folder.iterdir()) == [
         "best", "checkpoints", "config.yaml", "lock", "log.txt", "metrics.csv", "state.json",
     ]  # fmt: skip
-    assert str(folder) in shown.replace("\n", "") and f"{folder.name}: " in said
+    assert str(folder) in shown.replace("\n", "")
     rows = rows_of(out)
+    count = f"{int(rows[0]['parameters']):,}"
+    assert f"{folder.name}: {count} parameters + {(32 + 16) * 16} of embeddings, 8 steps on cpu in fp32" in said
     assert [row["slice"] for row in rows] == ["all", "pairs=2"]
     for row in rows:
         assert (row["run_id"], row["status"], row["seed"], row["metric"]) == (folder.name, "ok", "0", "accuracy")

@@ -55,7 +55,7 @@ def test_a_run_killed_several_times_ends_the_same(whole, tmp_path, seed):
 
 def test_a_run_killed_before_its_first_checkpoint_starts_over(whole, tmp_path):
     out, words = tmp_path / "out", tmp_path / "words"
-    assert killed(tiny(out, *CHECKPOINTS), words, 0.0, delay=5.0, after="parameters, ")
+    assert killed(tiny(out, *CHECKPOINTS), words, 0.0, delay=5.0, after="of embeddings, ")
     assert not list(out.glob("runs/*/checkpoints/*"))
     finish(tiny(out, *CHECKPOINTS, "--resume"), words)
     assert "no checkpoint yet: starting over" in words.read_text()
@@ -64,7 +64,7 @@ def test_a_run_killed_before_its_first_checkpoint_starts_over(whole, tmp_path):
 
 def test_a_run_killed_before_its_first_checkpoint_needs_no_flag(whole, tmp_path):
     out, words = tmp_path / "out", tmp_path / "words"
-    assert killed(tiny(out, *CHECKPOINTS), words, 0.0, delay=5.0, after="parameters, ")
+    assert killed(tiny(out, *CHECKPOINTS), words, 0.0, delay=5.0, after="of embeddings, ")
     finish(tiny(out, *CHECKPOINTS), words)
     agree(out, whole)
 

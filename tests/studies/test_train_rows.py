@@ -8,7 +8,7 @@ from studies.sittings import VARYING, rows_of
 
 from zeta_core.records import TrainRow
 from zeta_core.studies.train import run_train
-from zeta_core.studies.train_rows import unreachable_warning
+from zeta_core.studies.train_rows import unbound_warning, unreachable_warning
 from zeta_core.studies.train_run import TrainRun, make_run
 
 
@@ -18,8 +18,8 @@ class Events:
     def __init__(self):
         self.events = []
 
-    def start(self, run, run_id, parameters):
-        self.events.append(("start", run_id, parameters))
+    def start(self, run, run_id, parameters, embeddings):
+        self.events.append(("start", run_id, parameters, embeddings))
 
     def say(self, text):
         self.events.append(("say", text))
@@ -90,6 +90,24 @@ def test_there_is_no_warning_if_everything_is_in_sight(tmp_path, attention):
     assert [row["reachable"] for row in result.rows] == ["1.0", "1.0"]
 
 
+def test_keys_that_nothing_binds_to_their_values_are_warned_of(tmp_path):
+    loose = {"d_model": 16, "num_layers": 1, "short_conv": 0}
+    zeta = {"kind": "zeta", "top_k": 4, "num_chunks": 8}
+    events, _ = trained(tiny(model=loose, attention=zeta), tmp_path)
+    (line,) = [event[1] for event in events if event[0] == "say" and event[1].startswith("warning")]
+    assert "nothing binds a key to the value that follows it: model.short_conv=0" in line and "short_conv=3" in line
+    assert events.index(("say", line)) < [event[0] for event in events].index("start")
+    assert unbound_warning(tiny(model={**loose, "short_conv": 1}, attention=zeta)) is not None
+    for model, attention in (
+        ({**loose, "short_conv": 2}, zeta),
+        ({**loose, "form": "encoder"}, zeta),
+        (loose, {**zeta, "local_window": 2}),
+        (loose, {**zeta, "selection": "exact", "visibility": "token"}),
+        (loose, {"kind": "softmax"}),
+    ):
+        assert unbound_warning(tiny(model=model, attention=attention)) is None
+
+
 def test_the_worst_part_is_warned_of():
     parts = [
         {"seq_len": 64, "num_pairs": 4, "num_examples": 90},
@@ -118,7 +136,8 @@ def test_a_row_has_every_column_and_the_run_behind_it(tmp_path):
     }  # fmt: skip
     assert float(row["wall_s"]) > 0 and float(row["peak_mib"]) > 10
     assert f"{torch.get_num_threads()} threads" in row["device"]
-    assert next(event for event in events if event[0] == "start")[2] > int(row["parameters"])
+    start = next(event for event in events if event[0] == "start")
+    assert start[1:] == (result.run_id, int(row["parameters"]), (32 + 64) * 16)
 
 
 def test_softmax_leaves_the_columns_of_zeta_empty(tmp_path):

@@ -25,7 +25,7 @@ from zeta_core.training.checkpoint import Checkpoints
 
 from .nearest import no_such_run
 from .train_failures import RunInterrupted, log_failure, out_of_memory, reason_of, status_of
-from .train_rows import make_rows, unreachable_warning
+from .train_rows import make_rows, unbound_warning, unreachable_warning
 from .train_run import TrainRun
 
 CSV = "train.csv"
@@ -36,8 +36,8 @@ NEEDED = ("run_id", "slice", "metric", "value")
 class TrainMonitor(Monitor, Protocol):
     """What watches `run_train`."""
 
-    def start(self, run: TrainRun, run_id: str, parameters: int) -> None:
-        """Training is about to begin."""
+    def start(self, run: TrainRun, run_id: str, parameters: int, embeddings: int) -> None:
+        """Training is about to begin; the parameters are those beside the embeddings."""
 
     def stop(self) -> None:
         """Training has ended, well or not."""
@@ -181,9 +181,10 @@ def train_job(
             impl=run.impl,
         )
         parameters = network.num_parameters()
-        if line := unreachable_warning(run, job.data):
-            monitor.say(line)
-        monitor.start(run, job.run_id, network.num_parameters(embeddings=True))
+        for line in (unreachable_warning(run, job.data), unbound_warning(run)):
+            if line is not None:
+                monitor.say(line)
+        monitor.start(run, job.run_id, parameters, network.num_parameters(embeddings=True) - parameters)
         tracker.start(job.run_id, run.model_dump(mode="json"), folder.path)
         done = fit(
             network,

@@ -41,6 +41,17 @@ def unreachable_warning(run: TrainRun, data: TaskData) -> str | None:
     )
 
 
+def unbound_warning(run: TrainRun) -> str | None:
+    """A plain line to read before training if no layer lets a token meet the one before it."""
+    neighbours = torch.tensor([1]), torch.tensor([0])
+    if run.model.form == "encoder" or run.model.short_conv > 1 or run.attention.sees(*neighbours, run.task.longest):
+        return None
+    return (
+        f"warning: nothing binds a key to the value that follows it: model.short_conv={run.model.short_conv} and no "
+        "token sees its own chunk; --set model.short_conv=3 or --set attention.local_window=2 and more do"
+    )
+
+
 def make_rows(
     run: TrainRun, data: TaskData, run_id: str, status: Status, parameters: int | None, done: Fit | None
 ) -> list[TrainRow]:
