@@ -31,7 +31,7 @@ def test_without_warm_up_the_first_step_has_the_highest_rate():
     assert training(steps=1, warmup_steps=0).rate(0) == 1.0
 
 
-def test_weight_decay_is_on_matrices_alone():
+def test_weight_decay_is_on_matrices_and_convolutions_alone():
     model = network()
     frozen = model.blocks[0].mixer.v.weight.requires_grad_(False)
     groups = training(weight_decay=0.3).optimizer(model).param_groups

@@ -23,7 +23,7 @@ class TrainingConfig(Config):
     warmup_steps: NonNegativeInt = 50
     """Steps of linear warm-up; what goes beyond `steps` is cut."""
     weight_decay: NonNegativeFloat = 0.1
-    """On matrices alone: not on norms, biases, embeddings, gamma."""
+    """On weights of two dimensions and more (matrices, convolutions): not on norms, biases, embeddings, gamma."""
     clip_norm: PositiveFloat = 1.0
     eval_every: PositiveInt = 100
     stop_at: float | None = None
@@ -38,13 +38,13 @@ class TrainingConfig(Config):
         return 0.5 * (1 + math.cos(math.pi * (step - warmup) / max(1, self.steps - warmup)))
 
     def optimizer(self, model: nn.Module) -> torch.optim.AdamW:
-        """AdamW over the model's trained parameters, weight decay on its matrices alone."""
+        """AdamW over the model's trained parameters, weight decay on its matrices and convolutions alone."""
         tables = {id(m.weight) for m in model.modules() if isinstance(m, nn.Embedding)}
         decayed: list[nn.Parameter] = []
         others: list[nn.Parameter] = []
         for parameter in model.parameters():
             if parameter.requires_grad:
-                matrix = parameter.dim() >= 2 and id(parameter) not in tables
-                (decayed if matrix else others).append(parameter)
+                weight = parameter.dim() >= 2 and id(parameter) not in tables
+                (decayed if weight else others).append(parameter)
         groups = [{"params": decayed, "weight_decay": self.weight_decay}, {"params": others, "weight_decay": 0.0}]
         return torch.optim.AdamW(groups, lr=self.learning_rate, betas=(0.9, 0.95))
