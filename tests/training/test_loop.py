@@ -59,11 +59,14 @@ def test_stop_at_ends_the_run_once_it_is_reached(tmp_path, monkeypatch, target):
     done, _, watching = run(tmp_path, training(stop_at=target))
     assert done.progress.finished
     assert done.progress.step == watching.steps[-1][0] == (2 if target == 0.0 else 4)
+    score = "0.1000" if target == 0.0 else "0.4000"
+    at = done.progress.step
+    assert watching.said == [f"stopped early at step {at} of 8: validation score {score}, training.stop_at={target}"]
 
 
 def test_stop_at_that_is_never_reached_changes_nothing(tmp_path):
-    done, model, _ = run(tmp_path / "a", training(stop_at=1.0))
-    assert done.progress.step == 8
+    done, model, watching = run(tmp_path / "a", training(stop_at=1.0))
+    assert done.progress.step == 8 and watching.said == []
     assert same(weights(model), weights(run(tmp_path / "b")[1]))
 
 
@@ -136,7 +139,7 @@ def test_a_bad_hidden_state_names_the_step(tmp_path):
             with torch.no_grad():
                 model.embedding.weight[:] = torch.nan
 
-    with pytest.raises(RunFailed, match=r"a hidden state is not finite at step 6 \(q holds NaN"):
+    with pytest.raises(RunFailed, match=r"not finite at step 6 \(q holds NaN.*\); try a lower"):
         run(tmp_path, training(eval_every=8), model=model, watching=Watching(poison))
 
 
@@ -163,7 +166,8 @@ def test_gradients_are_clipped(tmp_path):
 
 @pytest.mark.parametrize("options", [{"batch_size": 41}, {"batch_size": 8, "accumulate": 3}])
 def test_a_batch_that_cannot_be_shared_is_refused(tmp_path, options):
-    words = "more than the 40 training examples" if options["batch_size"] == 41 else "not divisible by 1 processes"
+    divided = "not divisible by 1 processes times accumulate=3; the nearest that is: 9"
+    words = "more than the 40 training examples of pairs=2; use" if options["batch_size"] == 41 else divided
     with pytest.raises(OptionError, match=f"batch_size={options['batch_size']}.*{words}"):
         run(tmp_path, training(**options))
     assert not list(tmp_path.iterdir())

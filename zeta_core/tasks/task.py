@@ -33,6 +33,11 @@ class Batch:
     labels: Tensor
     key_padding_mask: Tensor | None = None
 
+    @property
+    def num_labels(self) -> int:
+        """How many answers are scored."""
+        return int((self.labels != IGNORED).sum())
+
     def to(self, device: torch.device) -> Batch:
         """The same on another device."""
         mask = None if self.key_padding_mask is None else self.key_padding_mask.to(device)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -12,7 +12,7 @@ from accelerate import Accelerator
 
 from zeta_core.errors import NonFiniteError, OptionError, RunFailed
 from zeta_core.model import Network
-from zeta_core.tasks import TaskData
+from zeta_core.tasks import Batch, TaskData
 
 from .batches import BatchOrder
 from .checkpoint import Checkpoints, Progress
@@ -34,7 +34,7 @@ class Monitor(Protocol):
         """Training goes on from a checkpoint, with so many steps done."""
 
     def step(self, step: int, loss: float, score: float | None) -> None:
-        """So many steps are done; the last loss read, in nats, and the last validation score."""
+        """So many steps are done; the last loss read, in nats a label, and the last validation score."""
 
     def validated(self, metrics: Mapping[str, float]) -> None:
         """A row of metrics at a validation."""
@@ -61,6 +61,7 @@ def fit(
 ) -> Fit:
     """Train `network`, validate every so often, and test the weights with the best validation score.
 
+    The loss of a step is the mean over all its labels, however the batch is shared.
     resume: go on from the last whole checkpoint, if there is one; the parameters at the end are those of a run
     that never stopped, bit by bit on a CPU at the same number of threads.
     Raises: RunFailed naming the step if the loss or a gradient is not finite; OptionError if the batch cannot be
@@ -87,17 +88,21 @@ def fit(
     while progress.step < config.steps and not progress.finished:
         part, indices = order.at(progress.step)
         share = len(indices) // shares
-        for place in range(config.accumulate):
-            first = (accelerator.process_index * config.accumulate + place) * share
-            batch = part.batch(indices[first : first + share]).to(accelerator.device)
+        first = accelerator.process_index * config.accumulate * share
+        mine = indices[first : first + config.accumulate * share]
+        batches = [part.batch(mine[place * share : (place + 1) * share]) for place in range(config.accumulate)]
+        labels = _labels_of_step(accelerator, batches)
+        summed = torch.zeros((), device=accelerator.device)
+        for batch in batches:
             with accelerator.accumulate(model), _failing_at(progress.step):
                 with accelerator.autocast():
-                    total, _, count = loss_and_hits(model, batch)
-                loss = total / count
-                accelerator.backward(loss)
+                    total, _, _ = loss_and_hits(model, batch.to(accelerator.device))
+                summed += total.detach()
+                # accelerate and DDP take the mean over the shares; wanted is that over all labels.
+                accelerator.backward(total / (labels / shares))
                 if accelerator.sync_gradients:
                     norm = accelerator.clip_grad_norm_(model.parameters(), config.clip_norm)
-                    watch.see(progress.step, loss, norm)
+                    watch.see(progress.step, summed / labels, norm)
                 optimizer.step()
                 optimizer.zero_grad()
         schedule.step()
@@ -126,6 +131,11 @@ def fit(
             if config.stop_at is not None:
                 progress.finished = score >= config.stop_at if higher_is_better else score <= config.stop_at
             monitor.validated(metrics)
+            if progress.finished and progress.step < config.steps:
+                monitor.say(
+                    f"stopped early at step {progress.step} of {config.steps}: validation score {score:.4f}, "
+                    f"training.stop_at={config.stop_at}"
+                )
         if _everyone(accelerator, validate or time.perf_counter() - saved_at > config.checkpoint_seconds):
             watch.check()
             progress.seconds = time.perf_counter() - started
@@ -139,13 +149,26 @@ def fit(
 
 def check_batch(config: TrainingConfig, data: TaskData, num_processes: int) -> None:
     """Raises: OptionError if the batch cannot be shared by the processes, or is more than there is to train on."""
-    if config.batch_size % (num_processes * config.accumulate):
+    shares = num_processes * config.accumulate
+    if config.batch_size % shares:
+        nearest = max(1, round(config.batch_size / shares)) * shares
         raise OptionError(
             f"batch_size={config.batch_size} is not divisible by {num_processes} processes times "
-            f"accumulate={config.accumulate}"
+            f"accumulate={config.accumulate}; the nearest that is: {nearest}"
         )
     if short := [part for part in data.parts["train"] if len(part) < config.batch_size]:
-        raise OptionError(f"batch_size={config.batch_size} is more than the {len(short[0])} training examples")
+        raise OptionError(
+            f"batch_size={config.batch_size} is more than the {len(short[0])} training examples of {short[0].name}; "
+            "use fewer, or make more"
+        )
+
+
+def _labels_of_step(accelerator: Accelerator, batches: Sequence[Batch]) -> torch.Tensor:
+    """How many labels one optimizer step trains on, over all processes and accumulated parts; at least 1."""
+    labels = torch.tensor(sum(batch.num_labels for batch in batches), device=accelerator.device)
+    if accelerator.num_processes > 1:
+        labels = accelerator.reduce(labels, reduction="sum")
+    return labels.clamp(min=1)
 
 
 def _validate(
@@ -182,14 +205,14 @@ class Watch:
     """Keeps the losses and gradient norms on the device, and finds the first step at which one is not finite."""
 
     def __init__(self, accelerator: Accelerator, *, reads_every: int) -> None:
-        self.reads_every = reads_every
+        self.accelerator, self.reads_every = accelerator, reads_every
         # A loss scaler skips steps with infinite gradients by itself.
         self.norms_must_be_finite = accelerator.scaler is None
         self.pending: list[tuple[int, torch.Tensor, torch.Tensor]] = []
         self.loss = self.norm = float("nan")
 
     def see(self, step: int, loss: torch.Tensor, norm: torch.Tensor) -> None:
-        """Note what step number `step` gave."""
+        """Note what step number `step` gave; the loss is this process's addend of it."""
         self.pending.append((step, loss.detach(), norm.detach()))
 
     def due(self, step: int) -> bool:
@@ -197,10 +220,13 @@ class Watch:
         return step % self.reads_every == 0
 
     def check(self) -> None:
-        """Read what was noted. Raises: RunFailed at the first step that is not finite."""
+        """Read what was noted, on all processes at once. Raises: RunFailed at the first step that is not finite."""
         if not self.pending:
             return
-        values = torch.stack([torch.stack((loss.float(), norm.float())) for _, loss, norm in self.pending]).tolist()
+        losses = torch.stack([loss.float() for _, loss, _ in self.pending])
+        if self.accelerator.num_processes > 1:
+            losses = self.accelerator.reduce(losses, reduction="sum")
+        values = torch.stack((losses, torch.stack([norm.float() for _, _, norm in self.pending])), dim=1).tolist()
         for (step, _, _), (loss, norm) in zip(self.pending, values, strict=True):
             self.loss, self.norm = loss, norm
             if not _finite(self.loss):
@@ -225,7 +251,9 @@ class _failing_at:
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, NonFiniteError):
-            raise RunFailed(f"a hidden state is not finite at step {self.step + 1} ({error})") from error
+            raise RunFailed(
+                f"a hidden state is not finite at step {self.step + 1} ({error}); try a lower learning rate"
+            ) from error
 
 
 def _everyone(accelerator: Accelerator, mine: bool) -> bool:
