@@ -48,7 +48,7 @@ BAD_FLAGS = {
     "wandb": (["mqar", "--wandb", "ofline"], ["--wandb 'ofline'", "did you mean 'offline'?"]),
     "wandb without a key": (["mqar", "--wandb", "online"], ["no key is configured", "wandb login"]),
     "resume and force": (["mqar", "--resume", "--force"], ["--resume and --force", "give one"]),
-    "heads": (["mqar", "--set", "model.num_heads=5"], ["num_heads", "d_model=64 is not divisible by num_heads=5"]),
+    "heads": (["mqar", "--set", "model.num_heads=5"], ["d_model=64 is not divisible", "use num_heads=4"]),
     "set twice": (["mqar", "--set", "seed=1", "--set", "seed=2"], ["--set seed", "given twice"]),
     "set without a value": (["mqar", "--set", "seed"], ["--set seed", "write --set seed=VALUE"]),
     "batch": (["mqar", "--set", "task.num_train=10"], ["batch_size=64", "10 training examples"]),

@@ -38,10 +38,12 @@ class TrainRun(Config):
 
     @model_validator(mode="after")
     def _parts_fit(self) -> Self:
-        if self.model.d_model % self.model.num_heads:
-            raise OptionError(
-                f"d_model={self.model.d_model} is not divisible by num_heads={self.model.num_heads}; change one"
+        d_model, num_heads = self.model.d_model, self.model.num_heads
+        if d_model % num_heads:
+            fits = min(
+                (heads for heads in range(1, d_model + 1) if not d_model % heads), key=lambda n: abs(n - num_heads)
             )
+            raise OptionError(f"d_model={d_model} is not divisible by num_heads={num_heads}; use num_heads={fits}")
         chunks, seq_len = getattr(self.attention, "num_chunks", None), self.task.longest
         if chunks is not None and chunks > seq_len:
             raise OptionError(f"num_chunks={chunks} is more than the task's seq_len={seq_len}; use at most {seq_len}")
