@@ -229,7 +229,7 @@ def test_help_imports_nothing_slow():
     assert set(yaml.safe_load(done.stdout)) <= {"pydantic"}
 
 
-def test_help_names_every_flag_of_the_issue(capsys):
+def test_help_names_every_flag(capsys):
     assert main(["train", "--help"]) == 0
     shown = capsys.readouterr().out
     flags = (
