@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from zeta_core.records import Row, append_rows
+from zeta_core.records import BenchRow, Row, append_rows
 
 COMMON = {
     "study": "toy",
@@ -44,6 +45,19 @@ def toy(run_id: str, value: float | None = 0.5, *, seed: int = 0) -> ToyRow:
 def later(run_id: str, extra: str) -> LaterRow:
     """A row of a later version."""
     return LaterRow(run_id=run_id, value=1.0, extra=extra, seed=0, **COMMON)
+
+
+def bench_row(**changes: Any) -> BenchRow:
+    """A row of a benchmark."""
+    values = {
+        **COMMON, "run_id": str(sorted(changes.items(), key=str)), "seed": 0, "preset": "default",
+        "provider": "naive", "backend": "torch 2", "mode": "forward", "seq_len": 1024, "batch": 1, "heads": 8,
+        "d_k": 3, "d_v": 64, "top_k": 32, "num_chunks": 8, "score": "cauchy", "history_mean": True, "causal": True,
+        "points": "random", "timing": "eager", "cache": "warm", "time_ms": 1.0, "repeats": 9, "reason": "",
+    }  # fmt: skip
+    values |= changes
+    spread = {"time_ms_p20": values["time_ms"], "time_ms_p80": values["time_ms"]}
+    return BenchRow(**{**spread, **values})
 
 
 def append_many(path: Path, writer: int, number: int) -> None:

@@ -8,14 +8,15 @@ from .console import console
 
 @app.command("list")
 def list_all() -> None:
-    """List the tasks and mixers, each with a phrase."""
+    """List the tasks, mixers and the providers of `zeta bench`, each with a phrase."""
     from rich.table import Table
 
     from zeta_core.attention import AttentionConfig
     from zeta_core.config import kinds
+    from zeta_core.studies.bench.providers import AnyProvider
     from zeta_core.tasks import TaskConfig
 
-    for title, union in (("tasks", TaskConfig), ("attention", AttentionConfig)):
+    for title, union in (("tasks", TaskConfig), ("attention", AttentionConfig), ("providers", AnyProvider)):
         table = Table(title=title, title_justify="left", show_header=False, box=None)
         for kind, config_type in kinds(union).items():
             presets = ", ".join(getattr(config_type, "presets", ()))

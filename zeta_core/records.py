@@ -81,9 +81,15 @@ class TrainRow(Row):
 
 @dataclass(frozen=True, kw_only=True)
 class BenchRow(Row):
-    """One timed provider: results/bench_operator.csv. Times are medians; peak_mib is above the inputs."""
+    """One timed provider: results/bench.csv and bench_operator.csv.
 
+    Times are medians with the 20th and 80th percentile; peak_mib is of an eager call, above the inputs and the
+    output's gradient. backend: what exactly computed. cache: whether the L2 cache was overwritten between calls.
+    reason: why there is no time, or what is odd about it."""
+
+    preset: str = "operator"
     provider: str
+    backend: str = ""
     mode: Literal["forward", "forward_backward"]
     seq_len: int
     batch: int
@@ -97,10 +103,12 @@ class BenchRow(Row):
     causal: bool
     points: str
     timing: Literal["eager", "graph"]
+    cache: Literal["cleared", "warm"] = "cleared"
     time_ms: float | None
     time_ms_p20: float | None
     time_ms_p80: float | None
     repeats: int
+    reason: str = ""
 
 
 @dataclass(frozen=True)

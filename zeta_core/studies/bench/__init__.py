@@ -1,0 +1,1 @@
+"""`zeta bench`: time and memory of attention operators, each in a process of its own."""

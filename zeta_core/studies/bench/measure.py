@@ -1,0 +1,195 @@
+"""One row: checked against its definition, then timed; what a child process runs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import psutil
+import torch
+from torch import Tensor
+
+from zeta_core.records import Status
+
+from ..train_failures import out_of_memory
+from .case import Mode, Shape, Timing
+from .providers import Problem, Provider
+from .timing import captured, peak_bytes, quantile, timed_ms, times_ms
+
+SLICE = 256
+"""Tokens of the check before the timing; one sequence, at most two heads."""
+LIMITS = {"fp32": 1e-4, "fp16": 1e-2, "bf16": 2e-2}
+"""Relative errors allowed in the check: rounding of inputs' products and of weights in that type."""
+LONG_CALL_S = 20.0
+"""A first call that takes longer is the only one."""
+GIB = 2**30
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is asked for: one provider at one shape. budget_s: what the repeats of its row may take."""
+
+    provider: Provider
+    shape: Shape
+    mode: Mode
+    timing: Timing
+    budget_s: float
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """What came of it. reason: why there is no time, or what is odd about it."""
+
+    status: Status
+    reason: str = ""
+    backend: str = ""
+    time_ms: float | None = None
+    time_ms_p20: float | None = None
+    time_ms_p80: float | None = None
+    repeats: int = 0
+    peak_mib: float | None = None
+    wall_s: float | None = None
+
+
+@dataclass(frozen=True)
+class FirstCall:
+    """A warm eager call: its time, and what it allocated above its inputs and the output's gradient."""
+
+    ms: float
+    peak_bytes: int
+
+
+class Bench:
+    """Measures requests in this process; remembers what was checked, and what eager calls took."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+        self.checked: dict[tuple[Provider, Shape, Mode], str | None] = {}
+        self.first_calls: dict[tuple[Provider, Shape, Mode], FirstCall] = {}
+
+    def run(self, request: Request) -> Measurement:
+        """One row's figures; running out of memory and every error are figures too."""
+        began = time.perf_counter()
+        backend = request.provider.backend(self.device)
+        if reason := self.reason_to_skip(request):
+            return Measurement("skipped", reason, backend)
+        try:
+            found = self.measured(request)
+        except Exception as error:
+            status: Status = "oom" if out_of_memory(error) else "failed"
+            found = Measurement(status, f"{type(error).__name__}: {first_line(error)}")
+        return replace(found, backend=backend, wall_s=round(time.perf_counter() - began, 2))
+
+    def reason_to_skip(self, request: Request) -> str | None:
+        """Why it cannot run here, or None."""
+        provider, shape = request.provider, request.shape
+        if reason := provider.missing(shape, self.device, request.mode == "forward_backward"):
+            return reason
+        if request.timing == "graph":
+            if self.device.type != "cuda":
+                return "CUDA graphs need a CUDA GPU"
+            if reason := provider.uncapturable(self.device):
+                return f"cannot be replayed from a CUDA graph: {reason}"
+        need, free = provider.needs_bytes(shape, request.mode == "forward_backward"), free_bytes(self.device)
+        return f"needs {need / GIB:.1f} GiB, {free / GIB:.1f} are free" if need > free else None
+
+    def measured(self, request: Request) -> Measurement:
+        """Times and memory. Raises: whatever the provider raises."""
+        small = slice_of(request.shape)
+        key = (request.provider, small, request.mode)
+        if key not in self.checked:
+            self.checked[key] = self.difference(*key)
+        if wrong := self.checked[key]:
+            return Measurement("failed", wrong)
+        call = call_of(request.provider, request.shape, request.mode, self.device)
+        whole = (request.provider, request.shape, request.mode)
+        if whole not in self.first_calls:
+            self.first_calls[whole] = self.first_call(call, request.provider.compiles)
+        first = self.first_calls[whole]
+        peak_mib = first.peak_bytes / 2**20
+        if first.ms > LONG_CALL_S * 1e3:
+            note = f"the first call, {first.ms / 1e3:.0f} s, is the only one"
+            if request.timing == "graph":
+                return Measurement("skipped", f"{note}: not captured")
+            return Measurement("ok", note, "", first.ms, first.ms, first.ms, 1, peak_mib)
+        times = times_ms(captured(call) if request.timing == "graph" else call, self.device, request.budget_s)
+        p50, p20, p80 = (quantile(times, share) for share in (0.5, 0.2, 0.8))
+        return Measurement("ok", "", "", p50, p20, p80, len(times), peak_mib)
+
+    def first_call(self, call: Callable[[], object], compiles: bool) -> FirstCall:
+        """The eager calls that every row begins with: compiling, warming up, and one whose memory is measured."""
+        if compiles:
+            call()
+        took = timed_ms(call, self.device)
+        if took > LONG_CALL_S * 1e3 and self.device.type == "cuda":
+            return FirstCall(took, torch.cuda.max_memory_allocated() - torch.cuda.memory_allocated())
+        return FirstCall(took, peak_bytes(call, self.device))
+
+    def difference(self, provider: Provider, shape: Shape, mode: Mode) -> str | None:
+        """What is wrong with a provider's output or gradients beside its definition's in float64; None if nothing."""
+        problem = problem_of(provider, shape, self.device)
+        wide = [tensor.detach().double().cpu() for tensor in problem.inputs]
+        with_gradients = mode == "forward_backward"
+        found = results(problem.inputs, lambda *_: problem.forward(), with_gradients)
+        exact = results(wide, problem.definition, with_gradients)
+        names = ["output", *(f"gradient of input {number}" for number in range(len(wide)))]
+        for name, value, right in zip(names, found, exact, strict=False):
+            # A gradient of a few numbers may cancel to nothing: it is judged with the output's size in mind.
+            scale = max(float(right.norm()), 1e-3 * float(exact[0].norm()) if right.numel() < 8 else 0, 1e-30)
+            error, limit = float((value - right).norm()) / scale, LIMITS[shape.dtype]
+            if not error <= limit * (5 if right.numel() < 8 else 1):
+                return f"{name} is off its definition by {error:.1e} in {shape.dtype}, {limit:.0e} is allowed"
+        return None
+
+
+def slice_of(shape: Shape) -> Shape:
+    """The small shape that is checked before a shape is timed."""
+    return replace(shape, seq_len=min(shape.seq_len, SLICE), batch=1, heads=min(shape.heads, 2))
+
+
+def problem_of(provider: Provider, shape: Shape, device: torch.device) -> Problem:
+    """The provider at a shape, its inputs from the shape's seed."""
+    torch.manual_seed(shape.seed)
+    return provider.build(shape, device)
+
+
+def call_of(provider: Provider, shape: Shape, mode: Mode, device: torch.device) -> Callable[[], object]:
+    """What is timed: the forward pass without gradients, or forward and backward for all inputs."""
+    problem = problem_of(provider, shape, device)
+    if mode == "forward":
+
+        def forward() -> Tensor:
+            with torch.no_grad():
+                return problem.forward()
+
+        return forward
+    gradient = torch.randn_like(problem.like_out)
+    for tensor in problem.inputs:
+        tensor.requires_grad_()
+    return lambda: torch.autograd.grad(problem.forward(), problem.inputs, gradient)
+
+
+def results(inputs: list[Tensor], forward: Callable[..., Tensor], with_gradients: bool) -> list[Tensor]:
+    """The output, and the inputs' gradients of a fixed weighted sum of it, in float64 on the CPU."""
+    for tensor in inputs:
+        tensor.requires_grad_(with_gradients)
+    out = forward(*inputs)
+    gradients: list[Tensor] = []
+    if with_gradients:
+        weight = torch.randn(out.shape, generator=torch.Generator().manual_seed(1)).to(out)
+        gradients = list(torch.autograd.grad(out, inputs, weight))
+    return [tensor.detach().double().cpu() for tensor in (out, *gradients)]
+
+
+def free_bytes(device: torch.device) -> int:
+    """Memory that a process may still take on a device."""
+    if device.type == "cuda":
+        free, _ = torch.cuda.mem_get_info()
+        return int(free + torch.cuda.memory_reserved() - torch.cuda.memory_allocated())
+    return int(psutil.virtual_memory().available)
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of an error's message, cut where it gets long."""
+    return (str(error).strip().splitlines() or ["no message"])[0][:200]

@@ -1,0 +1,52 @@
+"""What `zeta bench` times when it is not told otherwise; each preset is one or more grids."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from zeta_core.config import kinds
+
+from .case import POINTS
+from .providers import AnyProvider
+
+Grid = dict[str, Any]
+PROVIDERS = tuple(kinds(AnyProvider))
+PRESETS = ("default", "paper", "operator")
+
+
+def grids(preset: str, gpu: bool) -> tuple[Grid, ...]:
+    """The grids of a preset, as values of BenchRun's fields.
+
+    default: ZETA and all opponents. paper: batch 32, 8 heads of width 64, the likely reading of the shape that the
+    paper leaves out. operator: ZETA against dense attention at many lengths, other points, and many short rows."""
+    timings = ("eager", "graph") if gpu else ("eager",)
+    common: Grid = {"preset": preset, "timings": timings}
+    if preset == "default":
+        return ({**common, "seq_lens": doubling(4096, 65_536) if gpu else doubling(1024, 4096)},)
+    if preset == "paper":
+        return ({**common, "seq_lens": doubling(4096, 65_536) if gpu else (1024,), "batch": 32},)
+    ours = "zeta_triton" if gpu else "zeta_reference"
+    small: Grid = {"seq_lens": (128,), "batch": 256, "heads": 2, "top_k": 16, "timings": ("eager",)}
+    small |= {"modes": ("forward_backward",)}
+    if not gpu:
+        return (
+            {**common, "seq_lens": (8192,), "providers": (ours, "sdpa_flash")},
+            {**common, **small, "providers": (ours,)},
+        )
+    dense = ("sdpa_cudnn", "sdpa_flash", "sdpa_efficient")
+    other_points: Grid = {"points": POINTS[1:], "modes": ("forward_backward",), "timings": ("graph",)}
+    return (
+        {**common, "seq_lens": doubling(1024, 65_536), "providers": (ours, *dense)},
+        {**common, "seq_lens": doubling(1024, 4096), "providers": (ours,), "num_chunks": 4},
+        {**common, "seq_lens": (262_144, 1_048_576), "providers": (ours, "sdpa_cudnn")},
+        {**common, "seq_lens": (65_536,), "providers": (ours,), **other_points},
+        {**common, **small, "providers": (ours, "zeta_reference")},
+    )
+
+
+def doubling(first: int, last: int) -> tuple[int, ...]:
+    """first, twice that, and so on, up to last."""
+    found = [first]
+    while found[-1] * 2 <= last:
+        found.append(found[-1] * 2)
+    return tuple(found)
