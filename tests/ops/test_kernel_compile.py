@@ -56,7 +56,7 @@ def case(seq_len=1024, d_k=3, d_v=64, dtype=torch.bfloat16, chunk=128, curves=1,
     v = torch.randn(1, 2, seq_len, d_v, dtype=dtype).requires_grad_()
     gamma = torch.full((2,), 0.3).requires_grad_()
     mask = torch.rand(1, seq_len) < 0.2 if padded else None
-    plan = make_plan(q, k, mask, chunk=chunk, top_k=12, curves=curves, refine=refine, gradients=True)
+    plan = make_plan(q, k, mask, chunk=chunk, top_k=12, curves=curves, refine=refine)
     out = attend_plan(q, k, v, plan, gamma, score, True, local, chunk is not None, mask)
     out.backward(torch.ones_like(out))
     plan.indices()

@@ -14,7 +14,7 @@ from torch.autograd.function import once_differentiable
 
 from zeta_core.errors import OptionError
 
-from .attend.kernel_run import Setting, forward, shape_of, sums_size
+from .attend.kernel_run import Setting, along, forward, kept_size, shape_of
 from .attend.kernel_run_backward import Need, backward
 from .layout import fields_of, layout_of
 from .windows.kernel_plan import KernelPlan, plan_coords
@@ -27,9 +27,9 @@ library.define(
     "plan(Tensor code_q, Tensor code_k, Tensor? mask, int chunk, int top_k, int curves, int refine, bool gradients)"
     " -> (Tensor, Tensor)"
 )
-library.define(f"attend({TENSORS}, {SETTING}) -> (Tensor, Tensor, Tensor)")
+library.define(f"attend({TENSORS}, {SETTING}) -> (Tensor, Tensor)")
 library.define(
-    f"attend_backward(Tensor grad, {TENSORS}, Tensor out, Tensor stat, Tensor sums, {SETTING}, bool need_q, "
+    f"attend_backward(Tensor grad, {TENSORS}, Tensor out, Tensor kept, {SETTING}, bool need_q, "
     "bool need_k, bool need_v, bool need_gamma) -> (Tensor, Tensor, Tensor, Tensor)"
 )
 ANY_DEVICE = "CompositeExplicitAutograd"
@@ -43,24 +43,14 @@ def device_of(tensor: Tensor) -> AbstractContextManager[Any]:
 
 
 def make_plan(
-    code_q: Tensor,
-    code_k: Tensor,
-    mask: Tensor | None,
-    *,
-    chunk: int | None,
-    top_k: int,
-    curves: int,
-    refine: int,
-    gradients: bool,
+    code_q: Tensor, code_k: Tensor, mask: Tensor | None, *, chunk: int | None, top_k: int, curves: int, refine: int
 ) -> KernelPlan:
     """The plan of coordinates [batch, heads, seq_len, d], none of whose sizes is 0; chunk None sees all keys."""
     batch, heads, seq_len, _ = code_q.shape
-    options = (mask, chunk or 0, top_k, curves, refine, gradients)
-    if is_plain(code_q):
-        buffer, cells = plan(code_q, code_k, *options)
-    else:
-        buffer, cells = torch.ops.zeta.plan(code_q.detach(), code_k.detach(), *options)
-    return KernelPlan(buffer, cells, batch, heads, seq_len, chunk, top_k, curves, refine, gradients)
+    options = (chunk or 0, top_k, curves, refine, True)
+    planned = plan if is_plain(code_q) else torch.ops.zeta.plan
+    buffer, cells = planned(code_q.detach(), code_k.detach(), mask, *options)
+    return KernelPlan(buffer, cells, batch, heads, seq_len, chunk, top_k, curves, refine, True)
 
 
 def attend_plan(
@@ -78,75 +68,97 @@ def attend_plan(
     """The weighted mean over a plan's windows; score is its place in SCORES, gamma 0-d or [heads], float32."""
     if causal != (plan.chunk is not None):
         raise OptionError(f"causal={causal} does not fit the plan, which was made with causal={not causal}")
-    wanted = torch.is_grad_enabled() and (
-        q.requires_grad or k.requires_grad or v.requires_grad or gamma.requires_grad
-    )
-    if wanted and not plan.gradients:
-        raise OptionError("the plan was made for a forward pass alone; make it where gradients are on")
-    setting = (
-        score, plan.chunk or 0, plan.top_k, plan.curves, plan.refine, plan.gradients, history_mean, local_window,
-    )  # fmt: skip
-    inputs = (q, k, v, gamma, mask, plan.buffer, plan.cells, *setting)
-    if not is_plain(q):
-        return torch.ops.zeta.attend(*inputs)[0]
-    out: Tensor = Attend.apply(*inputs) if wanted else attend(*inputs)[0]
-    return out
+    of_plan = (plan.chunk or 0, plan.top_k, plan.curves, plan.refine, plan.gradients)
+    setting = Setting(score, *of_plan, history_mean, local_window)
+    return attended(q, k, v, gamma, mask, plan.buffer, plan.cells, setting, wants_gradients(q, k, v, gamma))
 
 
-def plan(
+def plan_and_attend(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    gamma: Tensor,
     code_q: Tensor,
     code_k: Tensor,
     mask: Tensor | None,
+    score: int,
     chunk: int,
     top_k: int,
     curves: int,
     refine: int,
-    gradients: bool,
-) -> tuple[Tensor, Tensor]:
+    history_mean: bool,
+    local_window: int,
+) -> Tensor:
+    """Both in a row; chunk 0 sees all keys, and a plan that no backward pass will use holds less."""
+    wanted = wants_gradients(q, k, v, gamma)
+    options = (chunk, top_k, curves, refine, wanted)
+    if is_plain(q):
+        buffer, cells = plan(code_q, code_k, mask, *options)
+    else:
+        buffer, cells = torch.ops.zeta.plan(code_q.detach(), code_k.detach(), mask, *options)
+    return attended(q, k, v, gamma, mask, buffer, cells, Setting(score, *options, history_mean, local_window), wanted)
+
+
+def wants_gradients(q: Tensor, k: Tensor, v: Tensor, gamma: Tensor) -> bool:
+    return torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad or gamma.requires_grad)
+
+
+def attended(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    gamma: Tensor,
+    mask: Tensor | None,
+    plan: Tensor,
+    cells: Tensor,
+    setting: Setting,
+    wanted: bool,
+) -> Tensor:
+    """The output; through the dispatcher where something traces, transforms or intercepts calls."""
+    inputs = (q, k, v, gamma, mask, plan, cells)
+    if not is_plain(q):
+        return torch.ops.zeta.attend(*inputs, *setting)[0]
+    if wanted:
+        out: Tensor = Attend.apply(*inputs, setting)
+        return out
+    with device_of(q):
+        return forward(*inputs, setting)[0]
+
+
+def plan(code_q: Tensor, code_k: Tensor, mask: Tensor | None, *options: int) -> tuple[Tensor, Tensor]:
+    """options: chunk, top_k, curves, refine, gradients."""
+    chunk, top_k, curves, refine, gradients = options
     orders = curve_orders(curves, code_q.shape[-1])
     with device_of(code_q):
         return plan_coords(
-            code_q, code_k, mask, orders, chunk=chunk or None, top_k=top_k, refine=refine, gradients=gradients
+            code_q, code_k, mask, orders, chunk=chunk or None, top_k=top_k, refine=refine, gradients=bool(gradients)
         )
 
 
-def plan_fake(
-    code_q: Tensor,
-    code_k: Tensor,
-    mask: Tensor | None,
-    chunk: int,
-    top_k: int,
-    curves: int,
-    refine: int,
-    gradients: bool,
-) -> tuple[Tensor, Tensor]:
+def plan_fake(code_q: Tensor, code_k: Tensor, mask: Tensor | None, *options: int) -> tuple[Tensor, Tensor]:
     # Sizes step with the length (powers of two, tiles), so that a symbolic length becomes a number here.
     batch, heads, seq_len, dims = (int(size) for size in code_q.shape)
-    layout = layout_of(batch * heads, seq_len, int(chunk) or None)
-    size = fields_of(layout, int(curves), int(refine), gradients).size
+    chunk, _top_k, curves, refine, gradients = (int(option) for option in options)
+    layout = layout_of(batch * heads, seq_len, chunk or None)
+    size = fields_of(layout, curves, refine, bool(gradients)).size
     cells = (2, batch * heads, seq_len, dims) if refine > 1 else (2, 0, 0, 1)
     return code_q.new_empty(curves, size, dtype=torch.int32), code_q.new_empty(cells, dtype=torch.int16)
 
 
 def attend(
     q: Tensor, k: Tensor, v: Tensor, gamma: Tensor, mask: Tensor | None, plan: Tensor, cells: Tensor, *setting: int
-) -> tuple[Tensor, Tensor, Tensor]:
+) -> tuple[Tensor, Tensor]:
+    """setting: the fields of Setting."""
     with device_of(q):
         return forward(q, k, v, gamma, mask, plan, cells, Setting(*setting))
 
 
 def attend_fake(
     q: Tensor, k: Tensor, v: Tensor, gamma: Tensor, mask: Tensor | None, plan: Tensor, cells: Tensor, *setting: int
-) -> tuple[Tensor, Tensor, Tensor]:
-    along = v if v.stride(-1) == 1 and v.stride(2) * v.shape[2] < 2**31 else v.contiguous()
+) -> tuple[Tensor, Tensor]:
     options = Setting(*(number if isinstance(number, bool) else int(number) for number in setting))
     shape = shape_of(torch.Size(int(size) for size in q.shape), int(v.shape[-1]), options)
-    sums = sums_size(shape) if options.history else (0,)
-    return (
-        torch.empty_like(along),
-        v.new_empty((shape.layout.rows, shape.layout.seq_len), dtype=torch.float32),
-        v.new_empty(sums, dtype=torch.float32),
-    )
+    return torch.empty_like(along(v)), v.new_empty(kept_size(shape, options), dtype=torch.float32)
 
 
 def attend_backward(
@@ -159,37 +171,34 @@ def attend_backward(
     plan: Tensor,
     cells: Tensor,
     out: Tensor,
-    stat: Tensor,
-    sums: Tensor,
+    kept: Tensor,
     *rest: int,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    setting, need = Setting(*rest[:-4]), Need(*rest[-4:])
+    """rest: the fields of Setting, then those of Need."""
     with device_of(q):
-        dq, dk, dv, dgamma = backward(grad, q, k, v, gamma, mask, plan, cells, out, stat, sums, setting, need)
-    return dq, dk, dv, dgamma if need.gamma else torch.empty_like(gamma)
+        return backward(
+            grad, q, k, v, gamma, mask, plan, cells, out, kept, Setting(*rest[:-4]), Need(*rest[-4:])
+        )  # fmt: skip
 
 
 def attend_backward_fake(
     grad: Tensor, q: Tensor, k: Tensor, v: Tensor, gamma: Tensor, *rest: object
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    along = v if v.stride(-1) == 1 and v.stride(2) * v.shape[2] < 2**31 else v.contiguous()
-    flat = {"memory_format": torch.contiguous_format}
-    return torch.empty_like(q, **flat), torch.empty_like(k, **flat), torch.empty_like(along), torch.empty_like(gamma)
+    q, k, gamma = (torch.empty_like(t, memory_format=torch.contiguous_format) for t in (q, k, gamma))
+    return q, k, torch.empty_like(along(v)), gamma
 
 
-def save(ctx: torch.autograd.function.FunctionCtx, inputs: tuple, output: tuple[Tensor, ...]) -> None:
-    out, stat, sums = output
-    ctx.mark_non_differentiable(stat, sums)
+def save(ctx: torch.autograd.function.FunctionCtx, inputs: tuple, output: tuple[Tensor, Tensor]) -> None:
+    ctx.mark_non_differentiable(output[1])
     ctx.set_materialize_grads(False)
-    ctx.save_for_backward(*inputs[:7], out, stat, sums)
+    ctx.save_for_backward(*inputs[:7], *output)
     ctx.setting = inputs[7:]
 
 
 def differentiate(ctx: torch.autograd.function.FunctionCtx, grad: Tensor | None, *_others: None) -> tuple:
-    nothing = (None,) * (3 + len(ctx.setting))
+    need, nothing = ctx.needs_input_grad[:4], (None,) * (3 + len(ctx.setting))
     if grad is None:
         return (None,) * 4 + nothing
-    need = ctx.needs_input_grad[:4]
     gradients = torch.ops.zeta.attend_backward(grad, *ctx.saved_tensors, *ctx.setting, *need)
     return (*(g if wanted else None for g, wanted in zip(gradients, need, strict=True)), *nothing)
 
@@ -201,21 +210,31 @@ class Attend(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, *inputs: Any) -> Tensor:
-        out, stat, sums = attend(*inputs)
+        with device_of(inputs[0]):
+            out, kept = forward(*inputs)
         ctx.set_materialize_grads(False)
-        ctx.save_for_backward(*inputs[:7], out, stat, sums)
-        ctx.setting = inputs[7:]
+        ctx.save_for_backward(*inputs[:7], out, kept)
+        ctx.setting = inputs[7]
         return out
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor | None) -> tuple[Tensor | None, ...]:
-        nothing = (None,) * (3 + len(ctx.setting))
         if grad is None:
-            return (None,) * 4 + nothing
-        need = ctx.needs_input_grad[:4]
-        gradients = attend_backward(grad, *ctx.saved_tensors, *ctx.setting, *need)
-        return (*(g if wanted else None for g, wanted in zip(gradients, need, strict=True)), *nothing)
+            return (None,) * 8
+        need, tensors = Need(*ctx.needs_input_grad[:4]), ctx.saved_tensors
+        with device_of(grad):
+            dq, dk, dv, dgamma = backward(grad, *tensors, ctx.setting, need)
+        return (
+            dq if need.q else None,
+            dk if need.k else None,
+            dv if need.v else None,
+            dgamma if need.gamma else None,
+            None,
+            None,
+            None,
+            None,
+        )
 
 
 def is_plain(tensor: Tensor) -> bool:

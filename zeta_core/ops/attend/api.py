@@ -77,13 +77,15 @@ def attend_by_kernels(
     """`attend` by the Triton kernels, for a plan that they made."""
     from .. import kernel_ops
 
+    options = (SCORES.index(score), history_mean, local_window, causal, key_padding_mask)
+    return kernel_ops.attend_plan(q, k, v, plan, gamma_tensor(gamma, q), *options)
+
+
+def gamma_tensor(gamma: float | Tensor, q: Tensor) -> Tensor:
+    """gamma as the kernels read it: float32 where q is, 0-d or [heads]."""
     if isinstance(gamma, Tensor):
-        gamma = gamma.to(dtype=torch.float32, device=q.device)
-    else:
-        gamma = torch.full((), gamma, dtype=torch.float32, device=q.device)
-    return kernel_ops.attend_plan(
-        q, k, v, plan, gamma, SCORES.index(score), history_mean, local_window, causal, key_padding_mask
-    )
+        return gamma.to(dtype=torch.float32, device=q.device)
+    return torch.full((), gamma, dtype=torch.float32, device=q.device)
 
 
 def unfused(q: Tensor, k: Tensor, v: Tensor) -> str | None:

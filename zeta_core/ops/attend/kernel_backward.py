@@ -194,3 +194,17 @@ def backward_kernel(
         old = tl.load(dq_at[:, None] + coord[None, :], mask=narrow, other=0.0)
         pulled = rest if SCORE == NORMALIZED_DOT else q * sent[:, None] - rest
         tl.store(dq_at[:, None] + coord[None, :], old + factor * pulled, mask=narrow)
+
+
+@triton.jit
+def gamma_kernel(partials_ptr, dgamma_ptr, rows, apart, partials, BLOCK: tl.constexpr):
+    """dgamma [apart], from partials [rows, partials]: row r belongs to r % apart. One program each, in order."""
+    pid = tl.program_id(0)
+    total = tl.zeros([BLOCK], tl.float32)
+    count = (rows // apart) * partials
+    for first in range(0, count, BLOCK):
+        number = first + tl.arange(0, BLOCK)
+        row = (number // partials) * apart + pid
+        # partial sums: [BLOCK]
+        total += tl.load(partials_ptr + row * partials + number % partials, mask=number < count, other=0.0)
+    tl.store(dgamma_ptr + pid, tl.sum(total, 0))

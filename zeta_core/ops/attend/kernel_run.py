@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from math import prod
 from typing import NamedTuple
 
 import torch
 import triton
 from torch import Tensor
 
-from ..kernel_launch import Launch
+from ..kernel_launch import Launch, Part, Program
 from ..layout import Fields, Layout, fields_of, layout_of, next_power
 from .kernel_forward import forward_kernel
 from .kernel_history import history_kernel, sums_kernel
@@ -74,10 +75,14 @@ class Facts(NamedTuple):
 
     kinds: tuple[torch.dtype, ...]
     """dtypes of q, k and v"""
+    strides: tuple[tuple[int, ...], ...]
+    """Of q, k and v"""
     padded: bool
     cell_dims: int
     gamma_step: int
     """0: one gamma for all heads"""
+    of_heads: bool
+    """gamma, and its gradient, is [heads]"""
 
     @property
     def itemsize(self) -> int:
@@ -87,7 +92,8 @@ class Facts(NamedTuple):
 
 def facts_of(q: Tensor, k: Tensor, v: Tensor, gamma: Tensor, mask: Tensor | None, cells: Tensor) -> Facts:
     step = gamma.stride(0) if gamma.dim() else 0
-    return Facts((q.dtype, k.dtype, v.dtype), mask is not None, cells.shape[-1], step)
+    kinds, strides = (q.dtype, k.dtype, v.dtype), (q.stride(), k.stride(), v.stride())
+    return Facts(kinds, strides, mask is not None, cells.shape[-1], step, gamma.dim() > 0)
 
 
 @lru_cache(maxsize=256)
@@ -101,12 +107,14 @@ def shape_of(q_shape: torch.Size, d_v: int, setting: Setting) -> Shape:
     return Shape(layout, fields, heads, d_k, d_v, pad_k, pad_v, max(16, pad_k), stretch, -(-seq_len // stretch))
 
 
-def along(tensor: Tensor) -> Tensor:
-    """The tensor with its last dimension contiguous; other strides are as they come.
+def is_along(shape: torch.Size, strides: tuple[int, ...]) -> bool:
+    """Whether a kernel can walk such a tensor: last dimension contiguous, offsets inside a row of 32 bits."""
+    return strides[-1] == 1 and strides[2] * shape[2] < 2**31
 
-    Offsets inside a row are 32 bits wide."""
-    narrow = tensor.stride(-1) == 1 and tensor.stride(2) * tensor.shape[2] < 2**31
-    return tensor if narrow else tensor.contiguous()
+
+def along(tensor: Tensor) -> Tensor:
+    """The tensor with its last dimension contiguous; other strides are as they come."""
+    return tensor if is_along(tensor.shape, tensor.stride()) else tensor.contiguous()
 
 
 def compared(points: Tensor, setting: Setting) -> Tensor:
@@ -125,8 +133,12 @@ def sums_size(shape: Shape) -> tuple[int, int, int]:
     return shape.layout.rows, shape.stretches, shape.pad_v + shape.pad_k + 1
 
 
+Q, K, V, GAMMA, MASK, PLAN, CELLS, OUT, KEPT, RAW_K = range(10)
+"""Places of the tensors that the program takes; Q and K are as compared, RAW_K as given."""
+
+
 class Forward:
-    """The launches of a forward pass for one shape on one device."""
+    """The launches of a forward pass for one shape on one device, all of whose tensors a kernel can walk."""
 
     def __init__(self, strides: tuple[tuple[int, ...], ...], shape: Shape, setting: Setting, facts: Facts) -> None:
         """strides: of q, k as compared, k as given, v and the result."""
@@ -139,7 +151,7 @@ class Forward:
         same = {"DIMS": shape.d_k, "D_V": shape.d_v, "PAD_V": shape.pad_v, "SCORE": setting.score}
         same["GAMMA_STEP"] = facts.gamma_step
         order = {"CAUSAL": setting.causal, "PADDED": facts.padded}
-        self.windows = [
+        windows = [
             Launch(
                 forward_kernel, rows * tiles, shape.heads, seq_len, layout.chunk, setting.share * setting.refine,
                 setting.local, tiles, *q, *k, *v, *out, layout.list_ids, fields.size, *window_places(fields), **same,
@@ -147,64 +159,113 @@ class Forward:
                 CURVE=curve, REFINE=setting.refine > 1, LOCAL=setting.local > 0, BLOCK=size.rows, BLOCK_N=size.width,
                 STAGES=size.stages, **size.options(),
             )
-            for curve in range(setting.curves if tiles else 0)
+            for curve in range(setting.curves)
         ]  # fmt: skip
         blocks = triton.cdiv(seq_len, LOCAL_BLOCK)
-        self.local = Launch(
+        local = Launch(
             local_kernel, rows * blocks if setting.local else 0, shape.heads, seq_len, setting.local, rows_known,
             blocks, *q, *k, *v, *out, **same, **order, BLOCK=LOCAL_BLOCK,
         )  # fmt: skip
         rows_known = 0 if setting.local else rows_known
         programs = rows * shape.stretches if setting.history else 0
         walk = walks_for(shape.pad_v, shape.pad_k, facts.itemsize).forward
-        self.sums = Launch(
+        sums = Launch(
             sums_kernel, programs, shape.heads, seq_len, shape.stretches, shape.stretch, *raw_k, *v, DIMS=shape.d_k,
             D_V=shape.d_v, PAD_V=shape.pad_v, PADDED=facts.padded, PAD_K=shape.pad_k, BLOCK=min(BLOCK, max(16, 4096 //
             shape.pad_v)),
         )  # fmt: skip
-        self.history = Launch(
+        history = Launch(
             history_kernel, programs, shape.heads, seq_len, shape.stretches, shape.stretch, rows_known, *q, *raw_k,
             *v, *out, **same, **order, PAD_K=shape.pad_k, **walk.options(),
         )  # fmt: skip
+        at = Part(KEPT, sums_at(shape))
+        cells = (CELLS, key_cells(shape, facts, setting))
+        self.program = Program(
+            *((window, (Q, K, V, GAMMA, OUT, KEPT, PLAN, *cells)) for window in windows),
+            (local, (Q, K, V, GAMMA, MASK, OUT, KEPT)),
+            (sums, (RAW_K, V, MASK, at)),
+            (history, (Q, RAW_K, V, GAMMA, MASK, at, OUT, KEPT)),
+        )
+        self.kept = kept_size(shape, setting)
+        self.shape = shape
         self.unknown = 0 if setting.history else rows_known
         """So many rows nothing has written."""
 
 
+def sums_at(shape: Shape) -> int:
+    """Where the sums of the history mean begin in what is kept: after a number for each token, without a gap."""
+    return shape.layout.rows * shape.layout.seq_len
+
+
+def kept_size(shape: Shape, setting: Setting) -> int:
+    return sums_at(shape) + (prod(sums_size(shape)) if setting.history else 0)
+
+
+def key_cells(shape: Shape, facts: Facts, setting: Setting) -> Part:
+    """The keys' half of the cells, if there are any."""
+    half = shape.layout.rows * shape.layout.seq_len * facts.cell_dims
+    return Part(CELLS, half if setting.refine > 1 else 0)
+
+
 @lru_cache(maxsize=256)
 def forward_of(
-    q_shape: torch.Size, d_v: int, strides: tuple[tuple[int, ...], ...], setting: Setting, facts: Facts, device: int
-) -> Forward:  # fmt: skip
-    """The prepared launches; device only tells them apart."""
-    return Forward(strides, shape_of(q_shape, d_v, setting), setting, facts)
+    q_shape: torch.Size, v_shape: torch.Size, setting: Setting, facts: Facts, device: int,
+    strides: tuple[tuple[int, ...], ...] | None = None,
+) -> Forward | None:  # fmt: skip
+    """The prepared launches; device only tells them apart.
+
+    strides: as Forward takes them, of tensors that were changed first. Without: None if they have to be."""
+    if strides is None:
+        q, k, v = facts.strides
+        if setting.score == DOT or not walks(q_shape, v_shape, facts) or needs_result(v_shape, v, setting, facts):
+            return None
+        strides = (q, k, k, v, result_strides(v_shape, v))
+    return Forward(strides, shape_of(q_shape, v_shape[-1], setting), setting, facts)
+
+
+def walks(q_shape: torch.Size, v_shape: torch.Size, facts: Facts) -> bool:
+    """Whether kernels can take q, k and v as they are."""
+    shapes = (q_shape, q_shape, v_shape)
+    return all(is_along(shape, strides) for shape, strides in zip(shapes, facts.strides, strict=True))
+
+
+def result_strides(v_shape: torch.Size, v: tuple[int, ...]) -> tuple[int, ...]:
+    """Of torch.empty_like(v)."""
+    return torch.empty_like(torch.empty_strided(v_shape, v, device="meta")).stride()
+
+
+def needs_result(v_shape: torch.Size, v: tuple[int, ...], setting: Setting, facts: Facts) -> bool:
+    """Whether kernels write out by way of another tensor; v: its strides."""
+    wide = setting.in_float32 and facts.kinds[2] != torch.float32
+    return wide or result_strides(v_shape, v)[-1] != 1
 
 
 def forward(
     q: Tensor, k: Tensor, v: Tensor, gamma: Tensor, mask: Tensor | None, plan: Tensor, cells: Tensor, setting: Setting
-) -> tuple[Tensor, Tensor, Tensor]:
-    """out like v; stat [rows, seq_len], the sum of weights or its logarithm; the history mean's sums, or empty."""
-    shape = shape_of(q.shape, v.shape[-1], setting)
-    raw_k, v = along(k), along(v)
-    q, k = compared(q, setting), compared(raw_k, setting)
+) -> tuple[Tensor, Tensor]:
+    """out like v; and what the backward pass wants to know, [kept_size] float32: for each row [rows, seq_len] the sum
+    of weights or its logarithm, then the history mean's sums."""
+    facts, device = facts_of(q, k, v, gamma, mask, cells), v.get_device()
+    run = forward_of(q.shape, v.shape, setting, facts, device)
+    raw_k = k
+    if run is not None:
+        out = result = torch.empty_like(v)
+    else:
+        raw_k, v = along(k), along(v)
+        q, k = compared(q, setting), compared(raw_k, setting)
+        out = result = torch.empty_like(v)
+        if needs_result(v.shape, v.stride(), setting, facts):
+            wide = torch.float32 if setting.in_float32 else v.dtype
+            result = torch.empty_like(v, dtype=wide, memory_format=torch.contiguous_format)
+        strides = (q.stride(), k.stride(), raw_k.stride(), v.stride(), result.stride())
+        run = forward_of(q.shape, v.shape, setting, facts, device, strides)
+    kept = torch.empty(run.kept, dtype=torch.float32, device=v.device)
     ignored = k if mask is None else mask.contiguous()
-    out = torch.empty_like(v)
-    result = out if out.stride(-1) == 1 else torch.empty_like(v, memory_format=torch.contiguous_format)
-    if setting.in_float32 and v.dtype != torch.float32:
-        result = torch.empty_like(v, dtype=torch.float32, memory_format=torch.contiguous_format)
-    stat = torch.empty(shape.layout.rows, shape.layout.seq_len, dtype=torch.float32, device=v.device)
-    strides = (q.stride(), k.stride(), raw_k.stride(), v.stride(), result.stride())
-    run = forward_of(q.shape, v.shape[-1], strides, setting, facts_of(q, k, v, gamma, mask, cells), v.get_device())
-    side = (cells[0], cells[1]) if cells.numel() else (plan, plan)
-    for window in run.windows:
-        window(q, k, v, gamma, result, stat, plan, *side)
-    if setting.local:
-        run.local(q, k, v, gamma, ignored, result, stat)
-    sums = stat.new_empty(sums_size(shape) if setting.history else 0)
-    if setting.history:
-        run.sums(raw_k, v, ignored, sums)
-        run.history(q, raw_k, v, gamma, ignored, sums, result, stat)
+    run.program(q, k, v, gamma, ignored, plan, cells if cells.numel() else plan, result, kept, raw_k)
     if run.unknown:
         result[:, :, : run.unknown].zero_()
-        stat[:, : run.unknown].fill_(float("-inf") if setting.score in (1, 3) else 0.0)
+        stat = kept[: q.shape[0] * q.shape[1] * q.shape[2]].view(q.shape[:3])
+        stat[:, :, : run.unknown].fill_(float("-inf") if setting.score in (1, 3) else 0.0)
     if result is not out:
         out.copy_(result)
-    return out, stat, sums
+    return out, kept

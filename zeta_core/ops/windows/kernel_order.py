@@ -5,6 +5,8 @@ not, so a code is cut where a narrow pass and a 32-bit pass hold it."""
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import torch
 
 from ..zorder.kernel import joint_codes
@@ -22,20 +24,25 @@ def joint_order(
 
     Place i of row g holds outer[g, i], or inner[outer[g, i]] if there is an inner; below seq_len it is a
     query, else a key. flat: values count through all rows."""
-    batch, heads, seq_len, dims = q.shape
+    row_bits, low_bits, high_bits = widths(*q.shape)
+    low, high = joint_codes(q, k, order, row_bits=row_bits, low_bits=low_bits, high_bits=high_bits)
+    if not row_bits:
+        return order_of_words(high), None, False
+    if not low_bits:
+        return high.view(-1).sort(stable=True)[1], None, True
+    inner = low.view(-1).sort(stable=True)[1]
+    return high.view(-1).gather(0, inner).sort(stable=True)[1], inner, True
+
+
+@lru_cache(maxsize=256)
+def widths(batch: int, heads: int, seq_len: int, dims: int) -> tuple[int, int, int]:
+    """Bits for the row's number (0: every row is sorted alone), of the low sort key (0: none) and of the high one."""
     rows, bits = batch * heads, 12 * dims
     row_bits = max(1, (rows - 1).bit_length())
-    by_row = 2 * seq_len <= FLAT_FROM or rows >= FLAT_ROWS or bits + row_bits > 63
-    if by_row:
-        _, words = joint_codes(q, k, order, row_bits=0, high_bits=32 if bits <= 32 else 64)
-        return order_of_words(words), None, False
+    if 2 * seq_len <= FLAT_FROM or rows >= FLAT_ROWS or bits + row_bits > 63:
+        return 0, 0, 32 if bits <= 32 else 64
     # A short sort costs launches, not passes.
-    low_bits, high_bits = cut(bits + row_bits) if 2 * seq_len * rows > SHORT else (0, 64)
-    low, high = joint_codes(q, k, order, row_bits=row_bits, low_bits=low_bits, high_bits=high_bits)
-    if not low_bits:
-        return high.view(-1).sort(stable=True).indices, None, True
-    inner = low.view(-1).sort(stable=True).indices
-    return high.view(-1).gather(0, inner).sort(stable=True).indices, inner, True
+    return (row_bits, *(cut(bits + row_bits) if 2 * seq_len * rows > SHORT else (0, 64)))
 
 
 def cut(bits: int) -> tuple[int, int]:
@@ -51,7 +58,7 @@ def cut(bits: int) -> tuple[int, int]:
 
 def order_of_words(words: torch.Tensor) -> torch.Tensor:
     """The stable order of each row of words [words, rows, 2 seq_len], most significant first."""
-    order = words[-1].sort(dim=1, stable=True).indices
+    order = words[-1].sort(dim=1, stable=True)[1]
     for word in reversed(words[:-1].unbind()):
-        order = order.gather(1, word.gather(1, order).sort(dim=1, stable=True).indices)
+        order = order.gather(1, word.gather(1, order).sort(dim=1, stable=True)[1])
     return order

@@ -9,7 +9,7 @@ import torch
 import triton
 from torch import Tensor
 
-from ..kernel_launch import Launch, places
+from ..kernel_launch import Launch, Part, Program, places
 from ..layout import ALL, KEY_TILE, LEVELS, Fields, Layout, fields_of, layout_of, next_power
 from ..zorder.kernel import grid_cells
 from .kernel import MOST_COUNTED, count_kernel, emit_kernel, scan_kernel
@@ -94,12 +94,12 @@ def plan_coords(
         # Sorting comes before the buffer exists: its temporaries are larger than the plan.
         outer, inner, flat = joint_order(code_q, code_k, order)
         writer = writer_of(
-            batch * heads, heads, seq_len, chunk, len(orders), top_k, refine, gradients, inner is not None, flat,
-            padded is not None, cells.shape[-1], code_q.device,
+            batch * heads, heads, seq_len, chunk, curve, len(orders), top_k, refine, gradients, inner is not None,
+            flat, padded is not None, cells.shape[-1], code_q.device,
         )  # fmt: skip
         if buffer is None:
-            buffer = torch.empty(len(orders), writer.fields.size, dtype=torch.int32, device=code_q.device)
-        writer.write(buffer, curve, outer, inner, padded, cells)
+            buffer = torch.empty((len(orders), writer.fields.size), dtype=torch.int32, device=code_q.device)
+        writer.write(buffer, outer, inner, padded, cells)
     assert buffer is not None
     return buffer, cells
 
@@ -116,17 +116,19 @@ def plan_words(
 ) -> KernelPlan:
     """A plan from ready codes [curves, batch, heads, seq_len, words]; cells [2, rows, seq_len, d] int16."""
     curves, batch, heads, seq_len, num_words = q_codes.shape
+    rows, device = batch * heads, q_codes.device
     kept = empty_cells(q_codes) if cells is None else cells
-    writer = writer_of(
-        batch * heads, heads, seq_len, chunk, curves, top_k, refine, True, False, False, key_padding_mask is not None,
-        kept.shape[-1], q_codes.device,
-    )  # fmt: skip
-    buffer = torch.empty(curves, writer.fields.size, dtype=torch.int32, device=q_codes.device)
+    padded = None if key_padding_mask is None else key_padding_mask.contiguous()
+    fields = fields_of(layout_of(rows, seq_len, chunk), curves, refine, True)
+    buffer = torch.empty((curves, fields.size), dtype=torch.int32, device=device)
     for curve in range(curves):
         both = torch.cat((q_codes[curve], k_codes[curve]), dim=2)
-        words = both.reshape(batch * heads, 2 * seq_len, num_words).permute(2, 0, 1).contiguous()
-        padded = None if key_padding_mask is None else key_padding_mask.contiguous()
-        writer.write(buffer, curve, order_of_words(words), None, padded, kept)
+        words = both.reshape(rows, 2 * seq_len, num_words).permute(2, 0, 1).contiguous()
+        writer = writer_of(
+            rows, heads, seq_len, chunk, curve, curves, top_k, refine, True, False, False, padded is not None,
+            kept.shape[-1], device,
+        )  # fmt: skip
+        writer.write(buffer, order_of_words(words), None, padded, kept)
     return KernelPlan(buffer, kept, batch, heads, seq_len, chunk, top_k, curves, refine, True)
 
 
@@ -138,22 +140,21 @@ class Writer:
     """Fills one curve's part of a plan from the joint order of its queries and keys: the launches of one shape."""
 
     def __init__(
-        self, layout: Layout, fields: Fields, heads: int, share: int, refine: int, has_inner: bool, flat: bool,
-        padded: bool, cell_dims: int,
+        self, layout: Layout, fields: Fields, heads: int, curve: int, share: int, refine: int, has_inner: bool,
+        flat: bool, padded: bool, cell_dims: int,
     ) -> None:  # fmt: skip
         rows, seq_len, width, window = layout.rows, layout.seq_len, layout.width, share * refine
-        self.layout, self.fields, self.refine = layout, fields, refine
-        self.needs_place = layout.mode == LEVELS or (padded and fields.place >= 0)
+        self.layout, self.fields, self.curve = layout, fields, curve
         tile = max(32, min(MOST_COUNTED, TABLE // width))
         tiles = triton.cdiv(2 * seq_len, tile)
-        (_joint, self.counts_at), self.temporary = places([rows * 2 * seq_len, rows * 2 * tiles * width])
+        (_joint, counts_at), self.temporary = places([rows * 2 * seq_len, rows * 2 * tiles * width])
         shape = {"MODE": layout.mode, "WIDTH": width}
-        self.count = Launch(
+        count = Launch(
             count_kernel, rows * tiles, seq_len, layout.chunk, heads, tiles, HAS_INNER=has_inner, FLAT=flat,
             PADDED=padded, TILE=tile, **shape,
         )  # fmt: skip
-        self.scan = Launch(scan_kernel, rows * 2, tiles, WIDTH=width, BLOCK=max(32, TABLE // width))
-        self.emit = Launch(
+        scan = Launch(scan_kernel, rows * 2, tiles, WIDTH=width, BLOCK=max(32, TABLE // width))
+        emit = Launch(
             emit_kernel, rows * tiles, seq_len, layout.chunk, layout.list_ids, tiles, layout.key_tiles, window,
             NUM_LISTS=layout.num_lists, KEEP_TILES=fields.tiles >= 0, KEEP_PLACE=fields.place >= 0, TILE=tile,
             KEY_TILE=KEY_TILE, **shape,
@@ -162,61 +163,82 @@ class Writer:
         parts = (fields.order, fields.start, fields.stop, fields.visible, fields.place)
         blocks = layout.query_tiles(128)
         self.bits = seq_len.bit_length()
-        self.levels = Launch(
+        levels = Launch(
             levels_kernel, rows * blocks if layout.mode == LEVELS else 0, rows, seq_len, layout.chunk, window, blocks,
             SEVERAL=fields.first >= 0, NUM_LISTS=layout.num_lists, BITS=self.bits, BLOCK=128,
         )  # fmt: skip
         several = fields.first >= 0 and layout.mode != LEVELS
-        self.bounds = Launch(
+        bounds = Launch(
             bounds_kernel, rows * blocks if several else 0, seq_len, layout.chunk, window, blocks, layout.list_ids,
             *parts, fields.first, fields.last, **shape, BLOCK=128,
         )  # fmt: skip
         blocks = layout.query_tiles(QUERIES)
-        self.cut = Launch(
+        cut = Launch(
             refine_kernel, rows * blocks if refine > 1 else 0, seq_len, layout.chunk, window, share, blocks,
             layout.list_ids, *parts, fields.bound, fields.tie, CELL_DIMS=cell_dims, **shape, BLOCK=QUERIES,
             BLOCK_N=min(256, max(32, next_power(window))), STEPS=(cell_dims * 4095**2).bit_length(),
         )  # fmt: skip
+        base = curve * fields.size
+
+        def part(at: int) -> Part:
+            # Arrays that are not kept are not written: any address will do.
+            return Part(BUFFER, base + max(at, 0))
+
+        counts, order, start = Part(JOINT, counts_at), part(fields.order), part(fields.start)
+        steps = [
+            (count, (OUTER, INNER, MASK, JOINT, counts)),
+            (scan, (counts, part(fields.visible))),
+            (
+                emit,
+                (
+                    JOINT, counts, part(fields.visible), part(fields.lists), order, start, part(fields.tiles),
+                    part(fields.place),
+                ),
+            ),
+        ]  # fmt: skip
+        rest = [
+            (levels, (MATRIX, order, start, *(part(at) for at in (fields.stop, fields.first, fields.last)))),
+            (bounds, (part(0),)),
+            (cut, (part(0), CELLS, Part(CELLS, rows * seq_len * cell_dims if refine > 1 else 0))),
+        ]
+        by_levels = layout.mode == LEVELS
+        self.first = Program(*steps) if by_levels else Program(*steps, *rest)
+        self.rest = Program(*rest) if by_levels else None
+        self.fills = by_levels or (padded and fields.place >= 0)
 
     def write(
-        self, buffer: Tensor, curve: int, outer: Tensor, inner: Tensor | None, padded: Tensor | None, cells: Tensor
-    ) -> None:  # fmt: skip
+        self, buffer: Tensor, outer: Tensor, inner: Tensor | None, padded: Tensor | None, cells: Tensor
+    ) -> None:
         """buffer: [curves, fields.size] int32; the others as joint_order gives them."""
-        layout, fields = self.layout, self.fields
-        base = curve * fields.size
+        layout, begin = self.layout, self.fields.place
         joint = torch.empty(self.temporary, dtype=torch.int32, device=buffer.device)
-        counts, visible = (joint, self.counts_at), (buffer, base + fields.visible)
-        order, start = (buffer, base + fields.order), (buffer, base + fields.start)
-        self.count(outer, outer if inner is None else inner, outer if padded is None else padded, joint, counts)
-        self.scan(counts, visible)
-        place = (
-            buffer[curve, fields.place : fields.place + layout.rows * layout.seq_len] if self.needs_place else None
-        )
+        place = buffer[self.curve, begin : begin + layout.rows * layout.seq_len] if self.fills else None
         if place is not None and padded is not None:
             # Padded keys have no place: above all others.
             place.fill_(layout.seq_len)
-        # Arrays that are not kept are not written: any pointer will do.
-        tiles, places_of = (buffer, base + max(fields.tiles, 0)), (buffer, base + max(fields.place, 0))
-        self.emit(joint, counts, visible, (buffer, base + fields.lists), order, start, tiles, places_of)
-        if layout.mode == LEVELS:
+        given = (
+            buffer, joint, outer, outer if inner is None else inner, outer if padded is None else padded,
+            cells if cells.numel() else buffer,
+        )  # fmt: skip
+        self.first(*given)
+        if self.rest is not None:
             assert place is not None
-            matrix = zeros_before(place.view(layout.rows, layout.seq_len), self.bits)
-            ends = ((buffer, base + max(at, 0)) for at in (fields.stop, fields.first, fields.last))
-            self.levels(matrix, order, start, *ends)
-        self.bounds((buffer, base))
-        if self.refine > 1:
-            self.cut((buffer, base), cells[0], cells[1])
+            self.rest(*given, zeros_before(place.view(layout.rows, layout.seq_len), self.bits))
+
+
+BUFFER, JOINT, OUTER, INNER, MASK, CELLS, MATRIX = range(7)
+"""Places of the tensors that Writer's programs take."""
 
 
 @lru_cache(maxsize=256)
 def writer_of(
-    rows: int, heads: int, seq_len: int, chunk: int | None, curves: int, top_k: int, refine: int, gradients: bool,
-    has_inner: bool, flat: bool, padded: bool, cell_dims: int, device: torch.device,
+    rows: int, heads: int, seq_len: int, chunk: int | None, curve: int, curves: int, top_k: int, refine: int,
+    gradients: bool, has_inner: bool, flat: bool, padded: bool, cell_dims: int, device: torch.device,
 ) -> Writer:  # fmt: skip
     """The prepared launches for one shape on one device."""
     layout = layout_of(rows, seq_len, chunk)
     fields = fields_of(layout, curves, refine, gradients)
-    return Writer(layout, fields, heads, top_k // curves, refine, has_inner, flat, padded, cell_dims)
+    return Writer(layout, fields, heads, curve, top_k // curves, refine, has_inner, flat, padded, cell_dims)
 
 
 __all__ = ["ALL", "KernelPlan", "cell_sides", "plan_coords", "plan_words"]

@@ -8,7 +8,7 @@ import torch
 import triton
 import triton.language as tl
 
-from ..kernel_launch import Launch
+from ..kernel_launch import Launch, Program
 
 NUM_BITS = tl.constexpr(12)
 WORD_BITS = tl.constexpr(62)
@@ -115,20 +115,36 @@ def codes_kernel(
     tl.store(high_ptr + out, high.to(high_ptr.dtype.element_ty), mask=valid)
 
 
+KINDS = {8: torch.int8, 16: torch.int16, 32: torch.int32, 64: torch.int64}
+
+
+class Codes:
+    """The launch that codes points of one shape, and what it writes."""
+
+    def __init__(
+        self, shape: torch.Size, strides: tuple[tuple[int, ...], ...], order: tuple[int, ...], row_bits: int,
+        low_bits: int, high_bits: int,
+    ) -> None:  # fmt: skip
+        batch, heads, seq_len, dims = shape
+        rows, words = batch * heads, -(-12 * dims // 62)
+        packed = sum(dim << (3 * place) for place, dim in enumerate(order)) if words == 1 else 0
+        launch = Launch(
+            codes_kernel, triton.cdiv(seq_len, BLOCK) * 2 * rows * words, seq_len, heads, rows,
+            *(step for stride in strides for step in stride[:3]), DIMS=dims, ORDER=packed, WORDS=words,
+            LOW_BITS=low_bits, HIGH_BITS=high_bits, ROW_SHIFT=12 * dims if row_bits else 0, BLOCK=BLOCK,
+        )  # fmt: skip
+        self.program = Program((launch, (0, 1, 2, 3)))
+        self.size = (words, rows, 2 * seq_len)
+        self.low, self.high = KINDS.get(low_bits), KINDS[high_bits]
+
+
 @lru_cache(maxsize=256)
-def codes_launch(
-    shape: torch.Size, q_stride: tuple[int, ...], k_stride: tuple[int, ...], kinds: tuple[torch.dtype, ...],
-    order: tuple[int, ...], row_bits: int, low_bits: int, high_bits: int, device: torch.device,
-) -> Launch:  # fmt: skip
-    """The prepared launch for one shape on one device; kinds only tell it apart."""
-    batch, heads, seq_len, dims = shape
-    rows, words = batch * heads, -(-12 * dims // 62)
-    packed = sum(dim << (3 * place) for place, dim in enumerate(order)) if words == 1 else 0
-    return Launch(
-        codes_kernel, triton.cdiv(seq_len, BLOCK) * 2 * rows * words, seq_len, heads, rows, *q_stride[:3],
-        *k_stride[:3], DIMS=dims, ORDER=packed, WORDS=words, LOW_BITS=low_bits, HIGH_BITS=high_bits,
-        ROW_SHIFT=12 * dims if row_bits else 0, BLOCK=BLOCK,
-    )  # fmt: skip
+def codes_of(
+    shape: torch.Size, strides: tuple[tuple[int, ...], ...], kinds: tuple[torch.dtype, ...], order: tuple[int, ...],
+    row_bits: int, low_bits: int, high_bits: int, device: torch.device,
+) -> Codes:  # fmt: skip
+    """The prepared launch; kinds and device only tell it apart."""
+    return Codes(shape, strides, order, row_bits, low_bits, high_bits)
 
 
 def joint_codes(
@@ -137,18 +153,14 @@ def joint_codes(
     """Codes of q and k [batch, heads, seq_len, d_K] as (low, high) [words, rows, 2 seq_len]; low may be unused.
 
     order: the order of dimensions, for one word. row_bits: room for the row above the code; 0 leaves it out."""
-    batch, heads, seq_len, dims = q.shape
-    if q.stride(-1) != 1:
-        q = q.contiguous()
-    if k.stride(-1) != 1:
-        k = k.contiguous()
-    kinds = {8: torch.int8, 16: torch.int16, 32: torch.int32, 64: torch.int64}
-    high = torch.empty(-(-12 * dims // 62), batch * heads, 2 * seq_len, dtype=kinds[high_bits], device=q.device)
-    low = torch.empty_like(high, dtype=kinds[low_bits]) if low_bits else high
-    launch = codes_launch(
-        q.shape, q.stride(), k.stride(), (q.dtype, k.dtype), order, row_bits, low_bits, high_bits, q.device
-    )
-    launch(q, k, low, high)
+    strides = (q.stride(), k.stride())
+    if strides[0][-1] != 1 or strides[1][-1] != 1:
+        q, k = q.contiguous(), k.contiguous()
+        strides = (q.stride(), k.stride())
+    codes = codes_of(q.shape, strides, (q.dtype, k.dtype), order, row_bits, low_bits, high_bits, q.device)
+    high = torch.empty(codes.size, dtype=codes.high, device=q.device)
+    low = high if codes.low is None else torch.empty(codes.size, dtype=codes.low, device=q.device)
+    codes.program(q, k, low, high)
     return low, high
 
 
