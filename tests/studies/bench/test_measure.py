@@ -7,10 +7,10 @@ import torch
 from studies.bench.shapes import Doubling, request, shape
 
 from zeta_core.studies.bench import measure
-from zeta_core.studies.bench.measure import Bench, call_of
+from zeta_core.studies.bench.measure import Bench, Request, call_of
 from zeta_core.studies.bench.providers.sdpa import SdpaProvider
 from zeta_core.studies.bench.providers.zeta import ZetaProvider
-from zeta_core.studies.bench.timing import peak_bytes, quantile, times_ms
+from zeta_core.studies.bench.timing import profiled_peak, quantile, times_ms
 
 CPU = torch.device("cpu")
 
@@ -47,9 +47,9 @@ def test_the_check_sees_a_wrong_gradient(monkeypatch):
     provider = ZetaProvider(kind="zeta_reference")
     exact = measure.results
 
-    def results(inputs, forward, with_gradients):
-        found = exact(inputs, forward, with_gradients)
-        if with_gradients and inputs[0].dtype != torch.float64:
+    def results(inputs, forward, draws):
+        found = exact(inputs, forward, draws)
+        if draws and inputs[0].dtype != torch.float64:
             found[2] = found[2] * 1.01
         return found
 
@@ -77,6 +77,11 @@ def test_a_long_first_call_is_the_only_one(monkeypatch):
     assert found.status == "ok" and found.repeats == 1
     assert found.time_ms == found.time_ms_p20 == found.time_ms_p80
     assert "is the only one" in found.reason
+
+
+def test_a_call_over_the_budget_is_made_once():
+    found = Bench(CPU).run(Request(Doubling(), shape(), "forward", "eager", budget_s=1e-9))
+    assert (found.status, found.repeats, found.reason) == ("ok", 1, "")
 
 
 def test_forward_is_without_gradients_and_backward_gives_all_of_them():
@@ -122,5 +127,5 @@ def test_memory_of_a_call():
         kept.append(b)
         return b
 
-    assert peak_bytes(call, CPU) == pytest.approx(2 * 2**20, rel=1e-3)
-    assert peak_bytes(lambda: None, CPU) == 0
+    assert profiled_peak(call) == pytest.approx(2 * 2**20, rel=1e-3)
+    assert profiled_peak(lambda: None) == 0

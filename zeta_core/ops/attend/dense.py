@@ -55,6 +55,7 @@ def nearest_keys(
     position, -1 past the end. What the Z-order curve approximates: it bounds recall."""
     batch, heads, seq_len, _ = q.shape
     ids = torch.full((batch, heads, seq_len, top_k), -1, dtype=torch.int64, device=q.device)
+    place, take = torch.arange(seq_len, device=q.device), min(top_k, seq_len)
     for first, last in query_blocks(0, seq_len, batch * heads * seq_len * 40):
         see = visible_keys(
             first, last, seq_len, visibility=visibility, chunk_size=chunk_size, causal=causal, device=q.device
@@ -62,16 +63,15 @@ def nearest_keys(
         if key_padding_mask is not None:
             see = see & ~key_padding_mask[:, None, None]
         far = distances(q[:, :, first:last], k).masked_fill(~see, torch.inf)
-        bound = far.kthvalue(min(top_k, seq_len), dim=-1, keepdim=True).values
-        nearer, tied = far < bound, (far == bound) & see
-        chosen = nearer | (tied & (tied.cumsum(-1) <= top_k - nearer.sum(-1, keepdim=True)))
-        slot = (chosen.cumsum(-1) - 1).clamp(min=0)
-        place = torch.arange(seq_len, device=q.device).expand(chosen.shape)
-        block = ids[:, :, first:last]
-        # Keys not chosen write -1 to a slot past the end, which is cut off.
-        wide = torch.full((*block.shape[:-1], top_k + 1), -1, dtype=torch.int64, device=q.device)
-        wide.scatter_(-1, torch.where(chosen, slot, top_k), torch.where(chosen, place, -1))
-        block.copy_(wide[..., :top_k])
+        if far.dtype == torch.float32:
+            # The bits of a distance order like the distance: with the position behind them no two keys are tied.
+            ordered = (far.view(torch.int32).long() << 32) | place
+            nearest = ordered.topk(take, largest=False, sorted=False).values & 0xFFFFFFFF
+        else:
+            nearest = far.argsort(dim=-1, stable=True)[..., :take]
+        visible = see.expand(far.shape).gather(-1, nearest)
+        nearest = torch.where(visible, nearest, seq_len).sort(-1).values
+        ids[:, :, first:last, :take] = torch.where(nearest < seq_len, nearest, -1)
     return ids
 
 

@@ -65,16 +65,19 @@ def captured(call: Call) -> Call:
     return graph.replay
 
 
-def peak_bytes(call: Call, device: torch.device) -> int:
-    """The most that a call has allocated at once above what was there before, its results included."""
-    if device.type == "cuda":
-        torch.cuda.synchronize()
-        before = torch.cuda.memory_allocated()
-        torch.cuda.reset_peak_memory_stats()
-        result = call()
-        torch.cuda.synchronize()
-        del result
-        return torch.cuda.max_memory_allocated() - before
+def timed_with_memory(call: Call, device: torch.device) -> tuple[float, int | None]:
+    """One call in ms, and on a GPU the most bytes it held at once above what was there, its results included."""
+    if device.type == "cpu":
+        return timed_ms(call, device), None
+    torch.cuda.synchronize()
+    before = torch.cuda.memory_allocated()
+    torch.cuda.reset_peak_memory_stats()
+    took = timed_ms(call, device)
+    return took, torch.cuda.max_memory_allocated() - before
+
+
+def profiled_peak(call: Call) -> int:
+    """The most bytes that a call on the CPU held at once, its results included."""
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as profile:
         result = call()
     del result

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -13,18 +13,21 @@ from .provider import Problem, Provider, installed
 
 FAST = ("mamba_ssm", "causal_conv1d")
 """Packages whose kernels transformers takes where they are installed."""
+LONGEST_LOOP = 8192
+"""Tokens: beyond, the plain loop tells nothing that is not known from there, and takes minutes."""
 
 
 class MambaProvider(Provider):
     """A whole Mamba mixer of width heads * d_V, its projections included (other rows have none)."""
 
     kind: Literal["mamba"] = "mamba"
-    compiles: ClassVar[bool] = True
 
     def missing(self, shape: Shape, device: torch.device, backward: bool) -> str | None:
         """transformers has it; it is causal."""
         if importlib.util.find_spec("transformers") is None:
             return "the package transformers is not installed"
+        if not has_kernels() and shape.seq_len > LONGEST_LOOP:
+            return f"without mamba_ssm it is a Python loop over tokens: timed up to {LONGEST_LOOP:,}"
         return None if shape.causal else "is causal; leave --bidirectional out"
 
     def uncapturable(self, device: torch.device) -> str | None:
