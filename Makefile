@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 OUT ?= out
 
-.PHONY: help demo setup lint types test test-gpu results results-train bench-operator clean
+.PHONY: help demo setup lint types test test-gpu results results-train bench bench-operator clean
 
 help: ## list these targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1\t/' | expand -t 18
@@ -34,8 +34,13 @@ test: setup ## all tests that need no GPU
 test-gpu: setup ## the kernels at full size on this machine's GPU; fails without one
 	$(BIN)/pytest -n auto --maxprocesses 12 tests/gpu/kernels.py
 
-bench-operator: setup ## time the operator on this machine; rows in results/bench_operator.csv
-	$(BIN)/python -m zeta_core.studies.bench_operator --out .
+bench: setup ## time ZETA against what one would use instead; rows in results/bench.csv, a figure in results/bench.png
+	$(BIN)/zeta bench --out . --plot
+	$(BIN)/zeta bench --preset paper --out . --plot
+	if nvidia-smi >/dev/null 2>&1; then $(BIN)/zeta bench --preset long --out .; fi
+
+bench-operator: setup ## time the operator on this machine against dense attention; rows in results/bench_operator.csv
+	$(BIN)/zeta bench --preset operator --out .
 
 results-train: setup ## train what the README's MQAR table shows (about 12 minutes on two cores); rows in results/train.csv
 	for seed in 0 1 2; do $(BIN)/zeta train mqar --dk 3 --seed $$seed --out . || exit; done
@@ -44,7 +49,7 @@ results-train: setup ## train what the README's MQAR table shows (about 12 minut
 	$(BIN)/zeta train mqar --chunks 4 --set attention.local_window=16 --out .
 	$(BIN)/zeta train mqar --attention softmax --out .
 
-results: results-train bench-operator ## all committed results, and the README's tables from them
+results: results-train bench bench-operator ## all committed results, and the README's tables from them
 	$(BIN)/python -m zeta_core.studies.readme
 
 clean: ## delete .venv and caches; results and runs stay

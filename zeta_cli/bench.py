@@ -40,7 +40,7 @@ def bench(
         ),
     ] = None,
     preset: Annotated[
-        str | None, typer.Option("--preset", help="default, paper, operator.", rich_help_panel=WHAT)
+        str | None, typer.Option("--preset", help="default, paper, long, operator.", rich_help_panel=WHAT)
     ] = None,
     batch: Annotated[int | None, typer.Option("--batch", help="Sequences.", rich_help_panel=WHAT)] = None,
     heads: Annotated[int | None, typer.Option("--heads", help="Heads.", rich_help_panel=WHAT)] = None,
@@ -78,7 +78,7 @@ def bench(
         str | None, typer.Option("--device", help="auto, cpu, cuda, cuda:N.", rich_help_panel=HOW)
     ] = None,
     plot: Annotated[
-        bool, typer.Option("--plot", help="Draw times and memory: results/bench.png.", rich_help_panel=HOW)
+        bool, typer.Option("--plot", help="Draw times and memory: results/bench*.png.", rich_help_panel=HOW)
     ] = False,
     config: o.ConfigFile = None,
     settings: o.Set = None,
@@ -136,7 +136,8 @@ def bench(
     if plot:
         from zeta_core.studies.bench.plot import plot as draw
 
-        picture = result.table.with_suffix(".png")
+        name = "bench" if runs[0].preset == "default" else f"bench_{runs[0].preset}"
+        picture = result.table.with_name(f"{name}.png")
         draw(result.rows, picture)
         console().print(f"picture in {picture}", soft_wrap=True)
     return int(bool(result.bad))

@@ -1,7 +1,9 @@
 """Tables of the README come from rows."""
 
 import pytest
+from rows import bench_row
 
+from zeta_core.records import append_rows
 from zeta_core.studies import readme
 from zeta_core.studies.readme import fill, mqar_table, operator_table
 
@@ -44,6 +46,20 @@ def test_the_operator_is_compared_with_the_fastest_opponent(results):
     assert "9" not in table.splitlines()[2]  # other points are another question
 
 
+def test_the_paper_s_times_stand_beside_ours(results):
+    rows = [
+        bench_row(preset="paper", timing="graph", provider=name, seq_len=4096, mode=mode, time_ms=ms, device="GPU")
+        for mode in ("forward", "forward_backward")
+        for name, ms in (("zeta_triton", 2.0), ("sdpa_flash", 8.0), ("sdpa_cudnn", 6.0), ("flex_window", 1.0))
+    ]
+    rows.append(bench_row(preset="default", timing="graph", provider="zeta_triton", seq_len=8192))
+    append_rows(results / "bench.csv", rows)
+    table = readme.bench_table(results).splitlines()
+    assert table[2] == "| 4,096 | 3.4, 5.6 | 0.6 | 8, 2 | 4.0 | 3.0 (sdpa_cudnn) | 8, 2 | 4.0 | 3.0 (sdpa_cudnn) |"
+    assert table[3] == "| 8,192 | 12.8, 11.0 | 1.2 | - | - | - | - | - | - |"
+    assert "Measured on GPU, torch 2, fp32." in table
+
+
 def test_only_what_stands_between_the_marks_is_replaced(results):
     text = "before\n<!-- table: mqar -->\nold\n<!-- end -->\nafter\n"
     filled = fill(text, results)
@@ -56,4 +72,4 @@ def test_only_what_stands_between_the_marks_is_replaced(results):
 def test_every_mark_of_the_readme_is_a_table():
     with pytest.raises(KeyError):
         fill("<!-- table: none -->\n<!-- end -->", None)
-    assert set(readme.TABLES) == {"mqar", "operator"}
+    assert set(readme.TABLES) == {"mqar", "operator", "bench"}

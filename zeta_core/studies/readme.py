@@ -14,6 +14,8 @@ from statistics import mean
 from zeta_core.errors import StorageError
 from zeta_core.records import read_rows
 
+from . import paper
+
 Rows = list[dict[str, str]]
 
 
@@ -77,6 +79,36 @@ def _against(rows: Rows) -> list[str]:
     return [f"{_shown(_time(zeta))}, {_shown(_time(dense))}", f"{_time(dense) / _time(zeta):.1f}", memory]
 
 
+def bench_table(results: Path) -> str:
+    """The paper's times beside ours at the likely shape: one line for each length, replayed from a CUDA graph."""
+    found = {
+        (int(row["seq_len"]), row["mode"], row["provider"]): row
+        for row in read_rows(results / "bench.csv")
+        if row["status"] == "ok" and row["preset"] == "paper" and row["timing"] == "graph"
+    }
+    lines = [
+        "| tokens | paper: Flash, ZETA ms | faster | here: Flash, ZETA ms | faster | than the fastest dense "
+        "| forward + backward: Flash, ZETA ms | faster | than the fastest dense |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    flash, zeta = (paper.BENCH_FORWARD_MS[name] for name in ("Flash", "ZETA"))
+    for number, seq_len in enumerate(paper.BENCH_LENGTHS):
+        cells = [f"{seq_len:,}", f"{flash[number]}, {zeta[number]}", f"{flash[number] / zeta[number]:.1f}"]
+        for mode in ("forward", "forward_backward"):
+            ours = found.get((seq_len, mode, "zeta_triton"))
+            theirs = found.get((seq_len, mode, "sdpa_flash"))
+            dense = [row for key, row in found.items() if key[:2] == (seq_len, mode) and "sdpa" in key[2]]
+            if ours is None or theirs is None:
+                cells += ["-", "-", "-"]
+                continue
+            fastest = min(dense, key=_time)
+            cells.append(f"{_shown(_time(theirs))}, {_shown(_time(ours))}")
+            cells.append(f"{_time(theirs) / _time(ours):.1f}")
+            cells.append(f"{_time(fastest) / _time(ours):.1f} ({fastest['provider']})")
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join([*lines, "", _made_on(list(found.values()))])
+
+
 def _time(row: dict[str, str]) -> float:
     return float(row["time_ms"])
 
@@ -90,7 +122,7 @@ def _made_on(rows: Rows) -> str:
     return "Measured on " + "; ".join(sorted(places)) + "."
 
 
-TABLES: dict[str, Callable[[Path], str]] = {"mqar": mqar_table, "operator": operator_table}
+TABLES: dict[str, Callable[[Path], str]] = {"mqar": mqar_table, "operator": operator_table, "bench": bench_table}
 
 
 def fill(text: str, results: Path) -> str:

@@ -11,14 +11,15 @@ from .providers import AnyProvider
 
 Grid = dict[str, Any]
 PROVIDERS = tuple(kinds(AnyProvider))
-PRESETS = ("default", "paper", "operator")
+PRESETS = ("default", "paper", "long", "operator")
 
 
 def grids(preset: str, gpu: bool) -> tuple[Grid, ...]:
     """The grids of a preset, as values of BenchRun's fields.
 
     default: ZETA and all opponents. paper: batch 32, 8 heads of width 64, the likely reading of the shape that the
-    paper leaves out. operator: ZETA against dense attention at many lengths, other points, and many short rows."""
+    paper leaves out. long: 131,072 tokens and more, for cuDNN and what is not quadratic. operator: ZETA against dense
+    attention at many lengths, with other points, and with many short rows."""
     timings = ("eager", "graph") if gpu else ("eager",)
     common: Grid = {"preset": preset, "timings": timings}
     if preset == "default":
@@ -26,6 +27,10 @@ def grids(preset: str, gpu: bool) -> tuple[Grid, ...]:
     if preset == "paper":
         return ({**common, "seq_lens": doubling(4096, 65_536) if gpu else (1024,), "batch": 32},)
     ours = "zeta_triton" if gpu else "zeta_reference"
+    if preset == "long":
+        others = ("sdpa_cudnn", "flex_window", "fla_linear") if gpu else ("flex_window",)
+        lengths = doubling(131_072, 1_048_576) if gpu else doubling(16_384, 65_536)
+        return ({**common, "seq_lens": lengths, "providers": (ours, *others)},)
     small: Grid = {"seq_lens": (128,), "batch": 256, "heads": 2, "top_k": 16, "timings": ("eager",)}
     small |= {"modes": ("forward_backward",)}
     if not gpu:
