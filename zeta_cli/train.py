@@ -103,18 +103,17 @@ def show(result: TrainResult) -> None:
     if not result.fresh:
         print(f"{result.run_id} is finished already; --force repeats it")
     first = result.rows[0]
-    table = Table(title=f"{first['task']}, {first['attention']}: test scores")
-    names = ["slice", first["metric"]] + (["reachable"] if first["reachable"] else [])
+    table = Table(title=f"{first.task}, {first.attention}: test scores")
+    names = ["slice", first.metric] + (["reachable"] if first.reachable is not None else [])
     for name in names:
         table.add_column(name, justify="left" if name == "slice" else "right")
     for row in result.rows:
-        cells = [row["slice"], f"{float(row['value']):.4f}"]
-        table.add_row(*cells, *([f"{float(row['reachable']):.3f}"] if "reachable" in names else []))
+        table.add_row(row.slice, f"{row.value:.4f}", *([f"{row.reachable:.3f}"] if "reachable" in names else []))
     out = console()
     out.print(table)
     out.print(
-        f"best step {first['best_step']} of {first['steps']}, {float(first['wall_s']):.0f} s on {first['device']}, "
-        f"{first['dtype']}, {first['impl']}",
+        f"best step {first.best_step} of {first.steps}, {first.wall_s:.0f} s on {first.device}, {first.dtype}, "
+        f"{first.impl}",
         soft_wrap=True,
     )
     out.print(

@@ -25,6 +25,10 @@ class DeviceError(RequestError):
     """A device or an implementation that is not available here was asked for."""
 
 
+class RunBusy(RequestError):
+    """Another process is at this run."""
+
+
 class ConfigError(RequestError):
     """A configuration breaks one or more rules; `lines` has one message for each."""
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from .errors import RequestError, StorageError
+from .errors import RequestError, RunBusy, StorageError
 
 
 class RunFolder:
@@ -24,7 +24,7 @@ class RunFolder:
     def locked(self) -> Iterator[None]:
         """Make the folder and hold it against other processes; the lock ends with this process, however it ends.
 
-        Raises: RequestError if another process holds it; StorageError if it cannot be written."""
+        Raises: RunBusy if another process holds it; StorageError if it cannot be written."""
         with self._storing("lock"):
             self.path.mkdir(parents=True, exist_ok=True)
             file = (self.path / "lock").open("w")
@@ -32,7 +32,7 @@ class RunFolder:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
-                raise RequestError(f"{self.path}: another process is at this run; wait for it or stop it") from None
+                raise RunBusy(f"{self.path}: another process is at this run; wait for it or stop it") from None
             yield
 
     def exists(self) -> bool:

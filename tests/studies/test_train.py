@@ -26,7 +26,7 @@ def test_a_run_leaves_rows_and_a_folder(tmp_path, capsys):
     assert all(word in shown for word in ("test scores", "accuracy", "reachable", "pairs=2"))
     folder = folder_of(out)
     assert sorted(path.name for path in folder.iterdir()) == [
-        "best", "checkpoints", "config.yaml", "lock", "log.txt", "metrics.csv", "state.json",
+        "best", "checkpoints", "config.yaml", "lock", "log.txt", "metrics.csv", "rows.json", "state.json",
     ]  # fmt: skip
     assert str(folder) in shown.replace("\n", "")
     rows = rows_of(out)
@@ -84,10 +84,16 @@ def test_rows_that_were_lost_are_made_again_without_training(tmp_path, capsys):
     out = tmp_path / "out"
     run(capsys, *tiny(out))
     rows = rows_of(out)
-    (out / "results" / "train.csv").unlink()
+    table = out / "results" / "train.csv"
+    table.unlink()
+    code, shown, _ = run(capsys, *tiny(out))
+    assert code == 0 and "finished already" in shown
+    assert rows_of(out) == rows
+    table.unlink()
+    (folder_of(out) / "rows.json").write_text("[{}]")  # of a version with other columns
     code, _, said = run(capsys, *tiny(out))
     assert code == 0 and "resumed at step 8 of 8" in said
-    assert rows_of(out) == rows
+    assert [row["value"] for row in rows_of(out)] == [row["value"] for row in rows]
 
 
 def unfinished(out, capsys, *more):

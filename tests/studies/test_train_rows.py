@@ -63,7 +63,7 @@ def test_the_warning_comes_before_training(tmp_path):
     assert len(warnings) == 1
     assert warnings[0] < kinds.index("start") < kinds.index("step")
     text = events[warnings[0]][1]
-    share = float(result.rows[0]["reachable"])
+    share = result.rows[0].reachable
     assert share == pytest.approx(0.55, abs=0.05)
     assert f"reachable is {share:.3f}" in text and f"near {share + (1 - share) / 4:.2f}" in text
     assert "cannot see their answer" in text and "attention.local_window=16" in text
@@ -87,7 +87,7 @@ def test_there_is_no_warning_if_everything_is_in_sight(tmp_path, attention):
     assert unreachable_warning(run, run.task.build()) is None
     events, result = trained(run, tmp_path)
     assert not any("warning" in str(event) for event in events)
-    assert [row["reachable"] for row in result.rows] == ["1.0", "1.0"]
+    assert [row.reachable for row in result.rows] == [1.0, 1.0]
 
 
 def test_keys_that_nothing_binds_to_their_values_are_warned_of(tmp_path):
@@ -125,24 +125,20 @@ def test_a_row_has_every_column_and_the_run_behind_it(tmp_path):
     assert result.fresh and result.folder.name == result.run_id
     rows = rows_of(tmp_path)
     names = {field.name for field in fields(TrainRow)}
-    assert set(rows[0]) == names - VARYING and set(result.rows[0]) == names
     row = result.rows[0]
-    found = {
-        name: row[name] for name in ("attention", "top_k", "num_chunks", "chunk_size", "curves", "gamma", "seed")
-    }
-    assert found == {
-        "attention": "zeta", "top_k": "6", "num_chunks": "", "chunk_size": "16", "curves": "3", "gamma": "0.5",
-        "seed": "3",
-    }  # fmt: skip
-    assert float(row["wall_s"]) > 0 and float(row["peak_mib"]) > 10
-    assert f"{torch.get_num_threads()} threads" in row["device"]
+    assert set(rows[0]) == names - VARYING
+    assert (row.attention, row.top_k, row.num_chunks, row.chunk_size) == ("zeta", 6, None, 16)
+    assert (row.curves, row.gamma, row.seed) == (3, "0.5", 3)
+    assert row.wall_s > 0 and row.peak_mib > 10
+    assert f"{torch.get_num_threads()} threads" in row.device
     start = next(event for event in events if event[0] == "start")
-    assert start[1:] == (result.run_id, int(row["parameters"]), (32 + 64) * 16)
+    assert start[1:] == (result.run_id, row.parameters, (32 + 64) * 16)
 
 
 def test_softmax_leaves_the_columns_of_zeta_empty(tmp_path):
     _, result = trained(tiny(attention={"kind": "softmax"}), tmp_path)
-    assert {result.rows[0][name] for name in ("d_k", "top_k", "num_chunks", "score", "gamma", "curves")} == {""}
+    names = ("d_k", "top_k", "num_chunks", "score", "gamma", "curves")
+    assert {getattr(result.rows[0], name) for name in names} == {None}
 
 
 def test_the_defaults_are_in_sight():

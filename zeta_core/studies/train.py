@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +25,7 @@ from zeta_core.training.checkpoint import Checkpoints
 
 from .nearest import no_such_run
 from .train_failures import RunInterrupted, log_failure, out_of_memory, reason_of, status_of
-from .train_rows import make_rows, unbound_warning, unreachable_warning
+from .train_rows import make_rows, save_rows, saved_rows, unbound_warning, unreachable_warning
 from .train_run import TrainRun
 
 CSV = "train.csv"
@@ -45,31 +45,40 @@ class TrainMonitor(Monitor, Protocol):
 
 @dataclass(frozen=True)
 class TrainResult:
-    """What a run came to. fresh: whether it was trained just now; rows: its rows in results/train.csv."""
+    """What a run came to. fresh: whether it was trained just now; rows: its scores."""
 
     run_id: str
     folder: Path
-    rows: list[dict[str, str]]
+    rows: list[TrainRow]
     fresh: bool
 
 
 @dataclass(frozen=True)
 class Job:
-    """A resolved run with its data, and where its results go."""
+    """A resolved run with its data, and where its results go; no table: to its folder alone."""
 
     run: TrainRun
     data: TaskData
     folder: RunFolder
-    table: Path
+    table: Path | None
 
     @property
     def run_id(self) -> str:
         """Names the run's folder and its rows."""
         return self.folder.path.name
 
-    def rows_written(self) -> list[dict[str, str]]:
-        """The run's rows in the table."""
-        return [row for row in read_rows(self.table) if row.get("run_id") == self.run_id]
+    def record(self, rows: Sequence[TrainRow]) -> None:
+        """Write the run's rows to its folder, and to the table."""
+        save_rows(self.folder, rows)
+        if self.table is not None:
+            append_rows(self.table, rows)
+
+    def recorded(self) -> list[TrainRow]:
+        """The rows of a run that was finished earlier, put into the table if they are not there."""
+        rows = saved_rows(self.folder)
+        if rows and self.table is not None and not any(row["run_id"] == self.run_id for row in read_rows(self.table)):
+            append_rows(self.table, rows)
+        return rows
 
 
 def run_train(
@@ -80,8 +89,9 @@ def run_train(
     resume: bool = False,
     force: bool = False,
     wandb: WandbMode = "auto",
+    table: bool = True,
 ) -> TrainResult:
-    """Train and test one model; its rows go to out/results/train.csv, the rest to out/runs/<id>/.
+    """Train and test one model; its rows go to out/results/train.csv (if `table`), all else to out/runs/<id>/.
 
     A finished run is not repeated unless force. resume: go on with an unfinished one.
     Raises: ConfigError, DeviceError and other RequestErrors before anything is written; RunFailed once the run
@@ -89,12 +99,14 @@ def run_train(
     run = run.resolved()
     wandb_mode, wandb_reason = resolve_wandb(wandb)
     data = build_task(run)
-    job = Job(run, data, RunFolder(out / "runs" / identify(run, data)), out / "results" / CSV)
-    check_table(job.table, TrainRow, NEEDED)
+    path = out / "results" / CSV if table else None
+    job = Job(run, data, RunFolder(out / "runs" / identify(run, data)), path)
+    if path is not None:
+        check_table(path, TrainRow, NEEDED)
     if resume and not job.folder.exists():
         raise ConfigError(no_such_run(run, job.run_id, out / "runs"))
     finished = job.folder.status() == "ok"
-    if finished and not force and (rows := job.rows_written()):
+    if finished and not force and (rows := job.recorded()):
         return TrainResult(job.run_id, job.folder.path, rows, fresh=False)
     check_writable(out)
     accelerator = start_accelerator(run)
@@ -199,7 +211,7 @@ def train_job(
         status = "ok"
         if main:
             rows = make_rows(run, job.data, job.run_id, status, parameters, done)
-            append_rows(job.table, rows)
+            job.record(rows)
             tracker.table("train", rows)
             folder.set_status(status)
     except (KeyboardInterrupt, BrokenPipeError) as error:
@@ -220,11 +232,11 @@ def train_job(
         log_failure(folder, error, rank=accelerator.process_index)
         if main:
             folder.set_status(status, reason)
-            append_rows(job.table, make_rows(run, job.data, job.run_id, status, parameters, None))
+            job.record(make_rows(run, job.data, job.run_id, status, parameters, None))
         raise RunFailed(f"{job.run_id} {status}: {reason} (log: {folder.path / 'log.txt'})") from error
     finally:
         tracker.finish(failed=status != "ok")
-    return TrainResult(job.run_id, folder.path, job.rows_written() if main else [], fresh=True)
+    return TrainResult(job.run_id, folder.path, saved_rows(folder) if main else [], fresh=True)
 
 
 class Recorder:

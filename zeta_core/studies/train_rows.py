@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import resource
 import sys
+from collections.abc import Sequence
+from dataclasses import asdict
 
 import torch
 
 from zeta_core.records import Status, TrainRow, device_name, versions
+from zeta_core.run_folder import RunFolder
 from zeta_core.tasks import Part, TaskData
 from zeta_core.training import Fit
 
@@ -116,6 +120,22 @@ def make_rows(
         )
         for name, value in scores
     ]
+
+
+ROWS = "rows.json"
+
+
+def save_rows(folder: RunFolder, rows: Sequence[TrainRow]) -> None:
+    """Keep a run's rows in its folder."""
+    folder.write(ROWS, json.dumps([asdict(row) for row in rows], indent=1) + "\n")
+
+
+def saved_rows(folder: RunFolder) -> list[TrainRow]:
+    """The rows that a run's folder keeps; none if there are none, or of another version of the program."""
+    try:
+        return [TrainRow(**row) for row in json.loads((folder.path / ROWS).read_text())]
+    except (OSError, ValueError, TypeError):
+        return []
 
 
 def _resident_mib() -> float:

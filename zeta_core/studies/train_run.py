@@ -96,28 +96,42 @@ def make_run(
     settings: `a.b=VALUE` texts. flags: each flag with the dotted path it sets and its value.
     Raises: ConfigError with a line for everything that is wrong."""
     file = read_yaml(config) if config is not None else Layer()
+    return build(TrainRun, run_layer(task, file, str(config), preset=preset, settings=settings, flags=flags or {}))
+
+
+def run_layer(
+    task: str | None,
+    file: Layer,
+    file_name: str,
+    *,
+    preset: str | None,
+    settings: Sequence[str],
+    flags: Mapping[str, tuple[str, object]],
+) -> Layer:
+    """The merged values of a run, not yet validated; arguments as of `make_run`, the file already read.
+
+    Raises: ConfigError if no task is named, or none of that name, or two."""
     named = _named_task(file)
     known = kinds(TaskConfig)
     if task is None and named is None:
-        hint = f"{config}: names no task; add `task: {{kind: mqar}}` or" if config else "no TASK given;"
+        hint = f"{file_name}: names no task; add `task: {{kind: mqar}}` or" if file.values else "no TASK given;"
         raise ConfigError(f"{hint} name one of {', '.join(known)}")
     if task is not None and task not in known:
         raise ConfigError(f"TASK {task!r} is not one of {', '.join(known)}{did_you_mean(task, known)}")
     if task is not None and named is not None and task != named:
         raise ConfigError(
-            f"TASK {task!r} is not the one of {config}, {named!r}; leave TASK out or choose another file"
+            f"TASK {task!r} is not the one of {file_name}, {named!r}; leave TASK out or choose another file"
         )
     kind = task or str(named)
     if kind not in known:
-        where = file.origins.get(("task", "kind"), str(config))
+        where = file.origins.get(("task", "kind"), file_name)
         raise ConfigError(
             f"{where}: task.kind={kind!r}: must be one of {', '.join(known)}{did_you_mean(kind, known)}"
         )
-    flags = flags or {}
     # A kind resets its part: below the settings, `--attention X` leaves them in place for X to judge.
     chosen = flags_layer({flag: given for flag, given in flags.items() if given[0].endswith(".kind")})
     above = merge([file, chosen, settings_layer(settings), flags_layer(flags)], EXCLUSIVE)
-    return build(TrainRun, merge([_defaults(known[kind], kind, preset, above), above], EXCLUSIVE))
+    return merge([_defaults(known[kind], kind, preset, above), above], EXCLUSIVE)
 
 
 def dropped_settings(settings: Sequence[str], flags: Mapping[str, tuple[str, object]]) -> list[str]:
