@@ -8,17 +8,15 @@ import hashlib
 import io
 import json
 import os
-import platform
-import subprocess
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, fields
-from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Literal
 
 from .errors import StorageError
+from .provenance import device_name as device_name
+from .provenance import versions as versions
 
 Status = Literal["ok", "failed", "oom", "timeout", "killed", "skipped"]
 
@@ -80,6 +78,22 @@ class TrainRow(Row):
 
 
 @dataclass(frozen=True, kw_only=True)
+class AblateRow(TrainRow):
+    """One score of one run of a sweep: results/ablate.csv.
+
+    axis, axis_value: what was swept, and the value here; several are joined by commas. system: `zeta`, or
+    `transformer` for full causal attention. trained: the run's id, which several axes may share. reason and log: why
+    a run has no score, and where it says more."""
+
+    axis: str
+    axis_value: str
+    system: Literal["zeta", "transformer"]
+    trained: str
+    reason: str
+    log: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class BenchRow(Row):
     """One timed provider: results/bench.csv and bench_operator.csv.
 
@@ -111,58 +125,39 @@ class BenchRow(Row):
     reason: str = ""
 
 
-@dataclass(frozen=True)
-class Versions:
-    """Of what a result depends on."""
+@dataclass(frozen=True, kw_only=True)
+class LocalityRow(Row):
+    """One measured overlap: results/locality.csv. Shares are fractions 0..1; empty where a column does not apply.
 
-    python: str
-    torch: str
-    triton: str
-    commit: str
+    Either of random points, or of a checkpoint (points: `model`): of one head of one layer, or, without a head, the
+    shares of target keys that heads miss. What each share is of: zeta_core/studies/locality, overlap.py and heads.py;
+    recall_choosing is the recall over queries that see more than top_k keys, recall_chance a random choice's."""
 
-
-@cache
-def versions() -> Versions:
-    """The versions here; an empty text where something is not installed or no git repository."""
-
-    def installed(package: str) -> str:
-        with suppress(PackageNotFoundError):
-            return version(package)
-        return ""
-
-    return Versions(platform.python_version(), installed("torch"), installed("triton"), _commit())
-
-
-def _commit() -> str:
-    """The commit of this program's own checkout, `+` behind it if files differ; empty outside one.
-
-    ZETA_COMMIT says it where the checkout travels without its history, as into a container."""
-    if named := os.environ.get("ZETA_COMMIT"):
-        return named
-    here = Path(__file__).resolve().parent.parent
-    if not (here / ".git").exists():
-        return ""
-    try:
-        text = [
-            subprocess.run(["git", *words], cwd=here, capture_output=True, text=True, timeout=10, check=True).stdout
-            for words in (["rev-parse", "--short=12", "HEAD"], ["status", "--porcelain", "--untracked-files=no"])
-        ]
-    except (OSError, subprocess.SubprocessError):
-        return ""
-    return text[0].strip() + ("+" if text[1].strip() else "")
-
-
-def device_name(kind: str) -> str:
-    """The name of the GPU, or of the processor and the number of threads that torch uses on it."""
-    import torch
-
-    if kind == "cuda":
-        return torch.cuda.get_device_name()
-    model = platform.processor() or platform.machine()
-    with suppress(OSError):
-        names = [line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")]
-        model = names[0].partition(":")[2].strip() if names else model
-    return f"{model}, {torch.get_num_threads()} threads"
+    points: str
+    squash: str
+    d_k: int
+    seq_len: int
+    curves: int
+    bits: int
+    num_neighbours: int
+    overlap: float | None
+    checkpoint: str = ""
+    attention: str = ""
+    slice: str = ""
+    num_examples: int | None = None
+    layer: int | None = None
+    head: int | None = None
+    num_heads: int | None = None
+    top_k: int | None = None
+    num_chunks: int | None = None
+    chunk_size: int | None = None
+    recall: float | None = None
+    recall_choosing: float | None = None
+    recall_chance: float | None = None
+    target: str = ""
+    miss: float | None = None
+    miss_all_predicted: float | None = None
+    miss_all_measured: float | None = None
 
 
 def run_id(prefix: str, identity: dict[str, object], fingerprint: str) -> str:

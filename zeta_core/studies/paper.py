@@ -11,3 +11,14 @@ BENCH_FORWARD_BACKWARD_MS = {"Flash": 7044.1, "ZETA": 608.2}
 """At 65,536 tokens."""
 BENCH_FORWARD_MB = {"Flash": 10_516.1, "ZETA": 17_348.2}
 """At 65,536 tokens."""
+
+LOCALITY_NEIGHBOURS: int = 64
+LOCALITY_OVERLAP: dict[int, dict[int, tuple[float, float]]] = {
+    **{d_k: {512: (0.80, 0.90), 2048: (0.55, 0.65)} for d_k in (1, 2, 3)},
+    32: {512: (0.40, 0.40), 2048: (0.15, 0.15)},
+    128: {512: (0.15, 0.15), 2048: (0.05, 0.05)},
+}
+"""By d_K and number of points, from and to: the share of the 64 nearest neighbours found among 64 on the curve. Read
+off a figure by eye; the distribution of the points is not given."""
+LOCALITY_RECALL: float = 0.60
+"""In words: more than this share of the true top-k is found on average."""
