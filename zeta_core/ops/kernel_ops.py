@@ -17,7 +17,7 @@ from zeta_core.errors import OptionError
 from .attend.kernel_run import Setting, along, forward, kept_size, shape_of
 from .attend.kernel_run_backward import Need, backward
 from .layout import fields_of, layout_of
-from .windows.kernel_plan import KernelPlan, plan_coords
+from .windows.kernel_plan import KernelPlan, empty_cells, plan_coords
 from .zorder.api import curve_orders
 
 library = torch.library.Library("zeta", "DEF")
@@ -48,8 +48,8 @@ def make_plan(
     """The plan of coordinates [batch, heads, seq_len, d], none of whose sizes is 0; chunk None sees all keys."""
     batch, heads, seq_len, _ = code_q.shape
     options = (chunk or 0, top_k, curves, refine, True)
-    planned = plan if is_plain(code_q) else torch.ops.zeta.plan
-    buffer, cells = planned(code_q.detach(), code_k.detach(), mask, *options)
+    make = plan if is_plain(code_q) else torch.ops.zeta.plan
+    buffer, cells = make(code_q.detach(), code_k.detach(), mask, *options)
     return KernelPlan(buffer, cells, batch, heads, seq_len, chunk, top_k, curves, refine, True)
 
 
@@ -70,7 +70,11 @@ def attend_plan(
         raise OptionError(f"causal={causal} does not fit the plan, which was made with causal={not causal}")
     of_plan = (plan.chunk or 0, plan.top_k, plan.curves, plan.refine, plan.gradients)
     setting = Setting(score, *of_plan, history_mean, local_window)
-    return attended(q, k, v, gamma, mask, plan.buffer, plan.cells, setting, wants_gradients(q, k, v, gamma))
+    inputs = (q, k, v, gamma, mask, plan.buffer, plan.cells)
+    if not is_plain(q):
+        return torch.ops.zeta.attend(*inputs, *setting)[0]
+    with device_of(q):
+        return attended(*inputs, setting, wants_gradients(q, k, v, gamma))
 
 
 def plan_and_attend(
@@ -92,11 +96,12 @@ def plan_and_attend(
     """Both in a row; chunk 0 sees all keys, and a plan that no backward pass will use holds less."""
     wanted = wants_gradients(q, k, v, gamma)
     options = (chunk, top_k, curves, refine, wanted)
-    if is_plain(q):
-        buffer, cells = plan(code_q, code_k, mask, *options)
-    else:
+    setting = Setting(score, *options, history_mean, local_window)
+    if not is_plain(q):
         buffer, cells = torch.ops.zeta.plan(code_q.detach(), code_k.detach(), mask, *options)
-    return attended(q, k, v, gamma, mask, buffer, cells, Setting(score, *options, history_mean, local_window), wanted)
+        return torch.ops.zeta.attend(q, k, v, gamma, mask, buffer, cells, *setting)[0]
+    with device_of(q):
+        return attended(q, k, v, gamma, mask, *planned(code_q, code_k, mask, *options), setting, wanted)
 
 
 def wants_gradients(q: Tensor, k: Tensor, v: Tensor, gamma: Tensor) -> bool:
@@ -110,29 +115,33 @@ def attended(
     gamma: Tensor,
     mask: Tensor | None,
     plan: Tensor,
-    cells: Tensor,
+    cells: Tensor | None,
     setting: Setting,
     wanted: bool,
 ) -> Tensor:
-    """The output; through the dispatcher where something traces, transforms or intercepts calls."""
-    inputs = (q, k, v, gamma, mask, plan, cells)
-    if not is_plain(q):
-        return torch.ops.zeta.attend(*inputs, *setting)[0]
+    """The output without torch's dispatcher, on the current device."""
     if wanted:
-        out: Tensor = Attend.apply(*inputs, setting)
+        out: Tensor = Attend.apply(q, k, v, gamma, mask, plan, cells, setting)
         return out
-    with device_of(q):
-        return forward(*inputs, setting)[0]
+    return forward(q, k, v, gamma, mask, plan, cells, setting)[0]
 
 
-def plan(code_q: Tensor, code_k: Tensor, mask: Tensor | None, *options: int) -> tuple[Tensor, Tensor]:
-    """options: chunk, top_k, curves, refine, gradients."""
-    chunk, top_k, curves, refine, gradients = options
+def planned(
+    code_q: Tensor, code_k: Tensor, mask: Tensor | None, chunk: int, top_k: int, curves: int, refine: int,
+    gradients: bool,
+) -> tuple[Tensor, Tensor | None]:  # fmt: skip
+    """The plan's buffer and its cells, if it has any; chunk 0 sees every key."""
     orders = curve_orders(curves, code_q.shape[-1])
+    return plan_coords(
+        code_q, code_k, mask, orders, chunk=chunk or None, top_k=top_k, refine=refine, gradients=gradients
+    )
+
+
+def plan(code_q: Tensor, code_k: Tensor, mask: Tensor | None, *options: Any) -> tuple[Tensor, Tensor]:
+    """options: as of `planned`."""
     with device_of(code_q):
-        return plan_coords(
-            code_q, code_k, mask, orders, chunk=chunk or None, top_k=top_k, refine=refine, gradients=bool(gradients)
-        )
+        buffer, cells = planned(code_q, code_k, mask, *options)
+        return buffer, empty_cells(code_q.device) if cells is None else cells
 
 
 def plan_fake(code_q: Tensor, code_k: Tensor, mask: Tensor | None, *options: int) -> tuple[Tensor, Tensor]:
@@ -210,31 +219,30 @@ class Attend(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, *inputs: Any) -> Tensor:
-        with device_of(inputs[0]):
-            out, kept = forward(*inputs)
+        out, kept = forward(*inputs)
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(*inputs[:7], out, kept)
         ctx.setting = inputs[7]
         return out
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, grad: Tensor | None) -> tuple[Tensor | None, ...]:
-        if grad is None:
-            return (None,) * 8
-        need, tensors = Need(*ctx.needs_input_grad[:4]), ctx.saved_tensors
-        with device_of(grad):
-            dq, dk, dv, dgamma = backward(grad, *tensors, ctx.setting, need)
-        return (
-            dq if need.q else None,
-            dk if need.k else None,
-            dv if need.v else None,
-            dgamma if need.gamma else None,
-            None,
-            None,
-            None,
-            None,
-        )
+        # Entering and leaving a mode is left out where there is nothing to refuse.
+        return once(ctx, grad) if torch.is_grad_enabled() else returned(ctx, grad)
+
+
+def returned(ctx: Any, grad: Tensor | None) -> tuple[Tensor | None, ...]:
+    """The gradients of what Attend took."""
+    if grad is None:
+        return (None,) * 8
+    need = Need(*ctx.needs_input_grad[:4])
+    with device_of(grad):
+        dq, dk, dv, dgamma = backward(grad, *ctx.saved_tensors, ctx.setting, need)
+    wanted = (dq if need.q else None, dk if need.k else None, dv if need.v else None, dgamma if need.gamma else None)
+    return (*wanted, None, None, None, None)
+
+
+once = once_differentiable(returned)
 
 
 def is_plain(tensor: Tensor) -> bool:

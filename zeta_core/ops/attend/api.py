@@ -84,7 +84,8 @@ def attend_by_kernels(
 def gamma_tensor(gamma: float | Tensor, q: Tensor) -> Tensor:
     """gamma as the kernels read it: float32 where q is, 0-d or [heads]."""
     if isinstance(gamma, Tensor):
-        return gamma.to(dtype=torch.float32, device=q.device)
+        as_read = gamma.dtype is torch.float32 and gamma.device == q.device
+        return gamma if as_read else gamma.to(dtype=torch.float32, device=q.device)
     return torch.full((), gamma, dtype=torch.float32, device=q.device)
 
 

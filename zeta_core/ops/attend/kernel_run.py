@@ -90,10 +90,11 @@ class Facts(NamedTuple):
         return self.kinds[2].itemsize
 
 
-def facts_of(q: Tensor, k: Tensor, v: Tensor, gamma: Tensor, mask: Tensor | None, cells: Tensor) -> Facts:
+def facts_of(q: Tensor, k: Tensor, v: Tensor, gamma: Tensor, mask: Tensor | None, cells: Tensor | None) -> Facts:
     step = gamma.stride(0) if gamma.dim() else 0
     kinds, strides = (q.dtype, k.dtype, v.dtype), (q.stride(), k.stride(), v.stride())
-    return Facts(kinds, strides, mask is not None, cells.shape[-1], step, gamma.dim() > 0)
+    cell_dims = 1 if cells is None else cells.shape[-1]
+    return Facts(kinds, strides, mask is not None, cell_dims, step, gamma.dim() > 0)
 
 
 @lru_cache(maxsize=256)
@@ -217,13 +218,17 @@ def forward_of(
     strides: as Forward takes them, of tensors that were changed first. Without: None if they have to be."""
     if strides is None:
         q, k, v = facts.strides
-        if setting.score == DOT or not walks(q_shape, v_shape, facts) or needs_result(v_shape, v, setting, facts):
+        if (
+            setting.score == DOT
+            or not taken_as_is(q_shape, v_shape, facts)
+            or needs_result(v_shape, v, setting, facts)
+        ):
             return None
         strides = (q, k, k, v, result_strides(v_shape, v))
     return Forward(strides, shape_of(q_shape, v_shape[-1], setting), setting, facts)
 
 
-def walks(q_shape: torch.Size, v_shape: torch.Size, facts: Facts) -> bool:
+def taken_as_is(q_shape: torch.Size, v_shape: torch.Size, facts: Facts) -> bool:
     """Whether kernels can take q, k and v as they are."""
     shapes = (q_shape, q_shape, v_shape)
     return all(is_along(shape, strides) for shape, strides in zip(shapes, facts.strides, strict=True))
@@ -241,7 +246,14 @@ def needs_result(v_shape: torch.Size, v: tuple[int, ...], setting: Setting, fact
 
 
 def forward(
-    q: Tensor, k: Tensor, v: Tensor, gamma: Tensor, mask: Tensor | None, plan: Tensor, cells: Tensor, setting: Setting
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    gamma: Tensor,
+    mask: Tensor | None,
+    plan: Tensor,
+    cells: Tensor | None,
+    setting: Setting,
 ) -> tuple[Tensor, Tensor]:
     """out like v; and what the backward pass wants to know, [kept_size] float32: for each row [rows, seq_len] the sum
     of weights or its logarithm, then the history mean's sums."""
@@ -261,7 +273,9 @@ def forward(
         run = forward_of(q.shape, v.shape, setting, facts, device, strides)
     kept = torch.empty(run.kept, dtype=torch.float32, device=v.device)
     ignored = k if mask is None else mask.contiguous()
-    run.program(q, k, v, gamma, ignored, plan, cells if cells.numel() else plan, result, kept, raw_k)
+    run.program(
+        q, k, v, gamma, ignored, plan, plan if cells is None or not cells.numel() else cells, result, kept, raw_k
+    )
     if run.unknown:
         result[:, :, : run.unknown].zero_()
         stat = kept[: q.shape[0] * q.shape[1] * q.shape[2]].view(q.shape[:3])

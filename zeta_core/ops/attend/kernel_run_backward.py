@@ -33,7 +33,7 @@ from .kernel_run import (
     shape_of,
     sums_at,
     sums_size,
-    walks,
+    taken_as_is,
     window_places,
 )
 from .scores import SMALLEST_NORM
@@ -248,7 +248,7 @@ def backward_of(
     Without: None if they have to be."""
     if strides is None:
         q, k, v = facts.strides
-        plain = walks(q_shape, v_shape, facts) and all(is_along(v_shape, end) for end in ends)
+        plain = taken_as_is(q_shape, v_shape, facts) and all(is_along(v_shape, end) for end in ends)
         if setting.score == DOT or not plain or needs_result(v_shape, v, setting, facts):
             return None
         strides = (q, k, k, v, *ends, result_strides(v_shape, v))
@@ -263,7 +263,7 @@ def backward(
     gamma: Tensor,
     mask: Tensor | None,
     plan: Tensor,
-    cells: Tensor,
+    cells: Tensor | None,
     out: Tensor,
     kept: Tensor,
     setting: Setting,
@@ -291,7 +291,7 @@ def backward(
     work = torch.empty(run.work, dtype=torch.float32, device=device)
     total = torch.empty_like(gamma, memory_format=torch.contiguous_format)
     ignored = k if mask is None else mask.contiguous()
-    sides = cells if cells.numel() else plan
+    sides = plan if cells is None or not cells.numel() else cells
     given = [q, k, v, gamma, ignored, plan, sides, out, kept, raw_k, grad, dq, dk, dv, total, work]
     for curve, part in enumerate(run.parts, -1):
         if curve < 0:
@@ -302,4 +302,9 @@ def backward(
         given[DQ], given[DK] = through_directions(dq, raw_q), through_directions(dk, raw_k)
         run.last(*given)
         dq, dk = given[DQ], given[DK]
-    return dq.to(raw_q.dtype), dk.to(raw_k.dtype), dv.to(v.dtype), total
+    return like(dq, raw_q), like(dk, raw_k), like(dv, v), total
+
+
+def like(gradient: Tensor, of: Tensor) -> Tensor:
+    """In the dtype of what it is a gradient of."""
+    return gradient if gradient.dtype is of.dtype else gradient.to(of.dtype)

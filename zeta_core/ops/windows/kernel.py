@@ -1,4 +1,8 @@
-"""From the joint order of queries and keys to lists of keys and windows, by counting.
+"""The joint order of queries and keys of short rows, and from such an order to lists of keys and windows.
+
+Short rows are sorted here, since torch's radix sort takes some twenty launches, which then cost more than the work:
+a code and the place of its point in the row share one 64-bit number, so that no two are equal and the sort is
+stable; tiles are sorted alone, and every point's rank is counted in each of them.
 
 Of a tile of the order, count the keys of every list and the queries of every segment; sum the counts over
 tiles; then each key knows its place in every list that holds it, and each query the keys that sort before
@@ -10,11 +14,78 @@ import triton
 import triton.language as tl
 
 from ..kernel_layout import LEVELS, key_list, list_of_segment, list_offset, query_segment, segment_start
+from ..zorder.kernel import cell_of, spread
 
 MOST_COUNTED = 128
 """Keys or queries of a tile: a count of them fits 8 bits."""
+NO_POINT = tl.constexpr(0x7FFFFFFFFFFFFFFF)
+"""Sorts after every point."""
 ONE = tl.constexpr(1)
 ONES = tl.constexpr(0x0101010101010101)
+
+
+@triton.jit
+def tiles_kernel(
+    q_ptr, k_ptr, sorted_ptr, outer_ptr, seq_len, heads, tiles, stride_qb, stride_qh, stride_qn, stride_kb, stride_kh,
+    stride_kn, DIMS: tl.constexpr, ORDER: tl.constexpr, PLACE_BITS: tl.constexpr, ALONE: tl.constexpr,
+    TILE: tl.constexpr,
+):  # fmt: skip
+    """sorted [rows, tiles, TILE] int64: of each point its code above its place, queries before keys; ascending in
+    every tile. A tile that is ALONE in its row is the order: outer [rows, 2 seq_len] int32."""
+    pid = tl.program_id(0)
+    row = pid // tiles
+    batch = (row // heads).to(tl.int64)
+    head = (row % heads).to(tl.int64)
+    place = (pid % tiles) * TILE + tl.arange(0, TILE)
+    is_query = place < seq_len
+    is_key = (place >= seq_len) & (place < 2 * seq_len)
+    token = tl.where(is_query, place, place - seq_len).to(tl.int64)
+    q_at = q_ptr + batch * stride_qb + head * stride_qh + token * stride_qn
+    k_at = k_ptr + batch * stride_kb + head * stride_kh + token * stride_kn
+    code = place.to(tl.int64) * 0
+    for d in tl.static_range(DIMS):
+        at = (ORDER >> (3 * d)) & 7
+        # one coordinate of every point: [TILE]
+        of_query = cell_of(tl.load(q_at + at, mask=is_query, other=0.0), 4095)
+        of_key = cell_of(tl.load(k_at + at, mask=is_key, other=0.0), 4095)
+        code |= spread(tl.where(is_query, of_query, of_key), d, DIMS)
+    number = tl.where(is_query | is_key, (code << PLACE_BITS) | place, NO_POINT)
+    number = tl.sort(number)
+    if ALONE:
+        rank = tl.arange(0, TILE)
+        found = (number & ((1 << PLACE_BITS) - 1)).to(tl.int32)
+        tl.store(outer_ptr + row.to(tl.int64) * (2 * seq_len) + rank, found, mask=rank < 2 * seq_len)
+    else:
+        tl.store(sorted_ptr + pid.to(tl.int64) * TILE + tl.arange(0, TILE), number)
+
+
+@triton.jit
+def ranks_kernel(
+    sorted_ptr, outer_ptr, seq_len, tiles, PLACE_BITS: tl.constexpr, TILES: tl.constexpr, TILE: tl.constexpr,
+    HALVINGS: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """outer [rows, 2 seq_len] int32, the place of every point in its row: the points before it are counted in each
+    of the row's sorted tiles by bisection, all tiles at once."""
+    blocks = tiles * (TILE // BLOCK)
+    pid = tl.program_id(0)
+    row = (pid // blocks).to(tl.int64)
+    mine = sorted_ptr + row * tiles * TILE
+    # number: [BLOCK] int64
+    number = tl.load(mine + (pid % blocks) * BLOCK + tl.arange(0, BLOCK))
+    tile = tl.arange(0, TILES)
+    exists = (tile < tiles)[None, :]
+    before = tl.zeros([BLOCK, TILES], tl.int32)
+    for halving in tl.static_range(HALVINGS):
+        # one number of each tile for every point: [BLOCK, TILES] int64
+        other = tl.load(
+            mine + tile[None, :] * TILE + before + (TILE >> (halving + 1)) - 1, mask=exists, other=NO_POINT
+        )
+        before += tl.where(other < number[:, None], TILE >> (halving + 1), 0)
+    # The last number of a tile, which halving never asks for.
+    other = tl.load(mine + tile[None, :] * TILE + before, mask=exists, other=NO_POINT)
+    before += (other < number[:, None]).to(tl.int32)
+    found = (number & ((1 << PLACE_BITS) - 1)).to(tl.int32)
+    tl.store(outer_ptr + row * (2 * seq_len) + tl.sum(before, 1), found, mask=number != NO_POINT)
 
 
 @triton.jit

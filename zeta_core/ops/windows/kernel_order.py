@@ -1,20 +1,32 @@
 """One stable sort of queries and keys together: by row and code, queries before keys, then by position.
 
 Everything else about windows is counting along this order. torch's radix sort costs by key width, used or
-not, so a code is cut where a narrow pass and a 32-bit pass hold it."""
+not, so a code is cut where a narrow pass and a 32-bit pass hold it. Short rows are sorted by kernels of our own."""
 
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import NamedTuple
 
 import torch
+import triton
 
+from ..kernel_launch import Array, Launch
+from ..layout import Layout, next_power
 from ..zorder.kernel import joint_codes
+from .kernel import ranks_kernel, tiles_kernel
 
 FLAT_FROM = 4096
 """Longer rows are sorted twice by torch; up to here one kernel sorts a row a block."""
 FLAT_ROWS = 128
 SHORT = 1 << 18
+TILE = 1024
+"""Points that one program sorts, at most."""
+MOST_TILES = 32
+"""Rows of more tiles are left to torch: each point is searched in every tile."""
+SORT_WARPS = 8
+RANKED = 1024
+"""Comparisons of a point with a tile that one program makes at once."""
 
 
 def joint_order(
@@ -62,3 +74,45 @@ def order_of_words(words: torch.Tensor) -> torch.Tensor:
     for word in reversed(words[:-1].unbind()):
         order = order.gather(1, word.gather(1, order).sort(dim=1, stable=True)[1])
     return order
+
+
+def is_short(seq_len: int, dims: int) -> bool:
+    """Whether the kernels here take rows of so many queries and as many keys: their codes leave room for a place."""
+    return 2 * seq_len <= TILE * MOST_TILES and 12 * dims + place_bits(seq_len) <= 63
+
+
+def place_bits(seq_len: int) -> int:
+    return (2 * seq_len - 1).bit_length()
+
+
+class Points(NamedTuple):
+    """Coordinates that are sorted on the way."""
+
+    dims: int
+    order: tuple[int, ...]
+    strides: tuple[tuple[int, ...], ...]
+    """Of queries and keys"""
+    kinds: tuple[torch.dtype, ...]
+
+
+def sorting(
+    points: Points, layout: Layout, heads: int, size: int, arrays: tuple[Array, ...]
+) -> list[tuple[Launch, tuple[Array, ...]]]:
+    """The launches that sort points in tiles of some size, and then each row's tiles together.
+
+    arrays: coordinates of queries and of keys, sorted, outer."""
+    rows, seq_len = layout.rows, layout.seq_len
+    tiles, bits = triton.cdiv(2 * seq_len, size), place_bits(seq_len)
+    packed = sum(dim << (3 * place) for place, dim in enumerate(points.order))
+    strides = (step for stride in points.strides for step in stride[:3])
+    alone = Launch(
+        tiles_kernel, rows * tiles, seq_len, heads, tiles, *strides, DIMS=points.dims, ORDER=packed, PLACE_BITS=bits,
+        ALONE=tiles == 1, TILE=size, num_warps=SORT_WARPS if size >= TILE else 4,
+    )  # fmt: skip
+    several = next_power(tiles)
+    block = min(size, RANKED // several)
+    together = Launch(
+        ranks_kernel, rows * tiles * (size // block) if tiles > 1 else 0, seq_len, tiles, PLACE_BITS=bits,
+        TILES=several, TILE=size, HALVINGS=size.bit_length() - 1, BLOCK=block,
+    )  # fmt: skip
+    return [(alone, arrays), (together, arrays[2:])]

@@ -14,7 +14,7 @@ from ..layout import ALL, KEY_TILE, LEVELS, Fields, Layout, fields_of, layout_of
 from ..zorder.kernel import grid_cells
 from .kernel import MOST_COUNTED, count_kernel, emit_kernel, scan_kernel
 from .kernel_levels import levels_kernel, zeros_before
-from .kernel_order import joint_order, order_of_words
+from .kernel_order import TILE, Points, is_short, joint_order, order_of_words, sorting
 from .kernel_refine import bounds_kernel, indices_kernel, refine_kernel
 
 TABLE = 2048
@@ -84,22 +84,33 @@ def plan_coords(
     top_k: int,
     refine: int,
     gradients: bool,
-) -> tuple[Tensor, Tensor]:
-    """The buffer and cells of a plan from coordinates; none of the sizes is 0."""
-    batch, heads, seq_len, _ = code_q.shape
-    cells = grid_cells(code_q, code_k) if refine > 1 else empty_cells(code_q)
+) -> tuple[Tensor, Tensor | None]:
+    """The buffer of a plan from coordinates, and its cells if it has any; none of the sizes is 0."""
+    batch, heads, seq_len, dims = code_q.shape
+    device = code_q.device
+    cells = grid_cells(code_q, code_k) if refine > 1 else None
+    cell_dims = 1 if cells is None else dims
     padded = None if key_padding_mask is None else key_padding_mask.contiguous()
+    short = is_short(seq_len, dims)
+    strides = (code_q.stride(), code_k.stride())
+    if short and (strides[0][-1] != 1 or strides[1][-1] != 1):
+        code_q, code_k = code_q.contiguous(), code_k.contiguous()
+        strides = (code_q.stride(), code_k.stride())
     buffer: Tensor | None = None
     for curve, order in enumerate(orders):
         # Sorting comes before the buffer exists: its temporaries are larger than the plan.
-        outer, inner, flat = joint_order(code_q, code_k, order)
+        outer, inner, flat = (None, None, False) if short else joint_order(code_q, code_k, order)
+        points = Points(dims, order, strides, (code_q.dtype, code_k.dtype)) if short else None
         writer = writer_of(
-            batch * heads, heads, seq_len, chunk, curve, len(orders), top_k, refine, gradients, inner is not None,
-            flat, padded is not None, cells.shape[-1], code_q.device,
+            batch * heads, heads, seq_len, chunk, curve, len(orders), top_k, refine, gradients, points,
+            inner is not None, flat, padded is not None, cell_dims, device,
         )  # fmt: skip
         if buffer is None:
-            buffer = torch.empty((len(orders), writer.fields.size), dtype=torch.int32, device=code_q.device)
-        writer.write(buffer, outer, inner, padded, cells)
+            buffer = torch.empty((len(orders), writer.fields.size), dtype=torch.int32, device=device)
+        if outer is None:
+            writer.write(buffer, code_q, code_k, padded, cells)
+        else:
+            writer.write(buffer, outer, outer if inner is None else inner, padded, cells)
     assert buffer is not None
     return buffer, cells
 
@@ -117,7 +128,7 @@ def plan_words(
     """A plan from ready codes [curves, batch, heads, seq_len, words]; cells [2, rows, seq_len, d] int16."""
     curves, batch, heads, seq_len, num_words = q_codes.shape
     rows, device = batch * heads, q_codes.device
-    kept = empty_cells(q_codes) if cells is None else cells
+    kept = empty_cells(device) if cells is None else cells
     padded = None if key_padding_mask is None else key_padding_mask.contiguous()
     fields = fields_of(layout_of(rows, seq_len, chunk), curves, refine, True)
     buffer = torch.empty((curves, fields.size), dtype=torch.int32, device=device)
@@ -125,29 +136,43 @@ def plan_words(
         both = torch.cat((q_codes[curve], k_codes[curve]), dim=2)
         words = both.reshape(rows, 2 * seq_len, num_words).permute(2, 0, 1).contiguous()
         writer = writer_of(
-            rows, heads, seq_len, chunk, curve, curves, top_k, refine, True, False, False, padded is not None,
+            rows, heads, seq_len, chunk, curve, curves, top_k, refine, True, None, False, False, padded is not None,
             kept.shape[-1], device,
         )  # fmt: skip
-        writer.write(buffer, order_of_words(words), None, padded, kept)
+        outer = order_of_words(words)
+        writer.write(buffer, outer, outer, padded, cells)
     return KernelPlan(buffer, kept, batch, heads, seq_len, chunk, top_k, curves, refine, True)
 
 
-def empty_cells(like: Tensor) -> Tensor:
-    return torch.empty(2, 0, 0, 1, dtype=torch.int16, device=like.device)
+def empty_cells(device: torch.device) -> Tensor:
+    return torch.empty((2, 0, 0, 1), dtype=torch.int16, device=device)
+
+
+BUFFER, JOINT, OUTER, INNER, MASK, CELLS, MATRIX = range(7)
+"""Places of the tensors that Writer's programs take. OUTER and INNER are as joint_order gives them, or the
+coordinates of queries and keys."""
 
 
 class Writer:
     """Fills one curve's part of a plan from the joint order of its queries and keys: the launches of one shape."""
 
     def __init__(
-        self, layout: Layout, fields: Fields, heads: int, curve: int, share: int, refine: int, has_inner: bool,
-        flat: bool, padded: bool, cell_dims: int,
+        self, layout: Layout, fields: Fields, heads: int, curve: int, share: int, refine: int, points: Points | None,
+        has_inner: bool, flat: bool, padded: bool, cell_dims: int,
     ) -> None:  # fmt: skip
+        """points: of coordinates that are sorted here, else the order is given."""
         rows, seq_len, width, window = layout.rows, layout.seq_len, layout.width, share * refine
         self.layout, self.fields, self.curve = layout, fields, curve
         tile = max(32, min(MOST_COUNTED, TABLE // width))
         tiles = triton.cdiv(2 * seq_len, tile)
-        (_joint, counts_at), self.temporary = places([rows * 2 * seq_len, rows * 2 * tiles * width])
+        size = max(16, min(TILE, next_power(2 * seq_len)))
+        stretches = triton.cdiv(2 * seq_len, size) if points is not None else 0
+        (_joint, counts_at, outer_at, sorted_at), self.temporary = places([
+            rows * 2 * seq_len, rows * 2 * tiles * width, rows * 2 * seq_len if points is not None else 0,
+            # 8 bytes each
+            2 * rows * stretches * size if stretches > 1 else 0,
+        ])  # fmt: skip
+        outer, coded = OUTER if points is None else Part(JOINT, outer_at), Part(JOINT, sorted_at // 2, torch.int64)
         shape = {"MODE": layout.mode, "WIDTH": width}
         count = Launch(
             count_kernel, rows * tiles, seq_len, layout.chunk, heads, tiles, HAS_INNER=has_inner, FLAT=flat,
@@ -186,7 +211,8 @@ class Writer:
 
         counts, order, start = Part(JOINT, counts_at), part(fields.order), part(fields.start)
         steps = [
-            (count, (OUTER, INNER, MASK, JOINT, counts)),
+            *(() if points is None else sorting(points, layout, heads, size, (OUTER, INNER, coded, outer))),
+            (count, (outer, INNER if has_inner else outer, MASK, JOINT, counts)),
             (scan, (counts, part(fields.visible))),
             (
                 emit,
@@ -207,9 +233,9 @@ class Writer:
         self.fills = by_levels or (padded and fields.place >= 0)
 
     def write(
-        self, buffer: Tensor, outer: Tensor, inner: Tensor | None, padded: Tensor | None, cells: Tensor
+        self, buffer: Tensor, outer: Tensor, inner: Tensor, padded: Tensor | None, cells: Tensor | None
     ) -> None:
-        """buffer: [curves, fields.size] int32; the others as joint_order gives them."""
+        """buffer: [curves, fields.size] int32; outer and inner as for the programs."""
         layout, begin = self.layout, self.fields.place
         joint = torch.empty(self.temporary, dtype=torch.int32, device=buffer.device)
         place = buffer[self.curve, begin : begin + layout.rows * layout.seq_len] if self.fills else None
@@ -217,8 +243,7 @@ class Writer:
             # Padded keys have no place: above all others.
             place.fill_(layout.seq_len)
         given = (
-            buffer, joint, outer, outer if inner is None else inner, outer if padded is None else padded,
-            cells if cells.numel() else buffer,
+            buffer, joint, outer, inner, buffer if padded is None else padded, buffer if cells is None else cells,
         )  # fmt: skip
         self.first(*given)
         if self.rest is not None:
@@ -226,19 +251,16 @@ class Writer:
             self.rest(*given, zeros_before(place.view(layout.rows, layout.seq_len), self.bits))
 
 
-BUFFER, JOINT, OUTER, INNER, MASK, CELLS, MATRIX = range(7)
-"""Places of the tensors that Writer's programs take."""
-
-
 @lru_cache(maxsize=256)
 def writer_of(
     rows: int, heads: int, seq_len: int, chunk: int | None, curve: int, curves: int, top_k: int, refine: int,
-    gradients: bool, has_inner: bool, flat: bool, padded: bool, cell_dims: int, device: torch.device,
+    gradients: bool, points: Points | None, has_inner: bool, flat: bool, padded: bool, cell_dims: int,
+    device: torch.device,
 ) -> Writer:  # fmt: skip
     """The prepared launches for one shape on one device."""
     layout = layout_of(rows, seq_len, chunk)
     fields = fields_of(layout, curves, refine, gradients)
-    return Writer(layout, fields, heads, curve, top_k // curves, refine, has_inner, flat, padded, cell_dims)
+    return Writer(layout, fields, heads, curve, top_k // curves, refine, points, has_inner, flat, padded, cell_dims)
 
 
 __all__ = ["ALL", "KernelPlan", "cell_sides", "plan_coords", "plan_words"]

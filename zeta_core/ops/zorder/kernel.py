@@ -24,15 +24,22 @@ def cell_of(u, VALID_LAST: tl.constexpr):
 
 
 @triton.jit
+def spread(cell, d: tl.constexpr, DIMS: tl.constexpr):
+    """The bits of dimension d's cells where a code of one word has them."""
+    code = cell.to(tl.int64) * 0
+    for bit in tl.static_range(NUM_BITS):
+        code |= ((cell.to(tl.int64) >> bit) & 1) << (bit * DIMS + DIMS - 1 - d)
+    return code
+
+
+@triton.jit
 def one_word(row, token, valid, DIMS: tl.constexpr, ORDER: tl.constexpr):
     """The whole code in one int64; ORDER has 3 bits for each dimension's place in memory."""
     code = tl.zeros(token.shape, tl.int64)
     for d in tl.static_range(DIMS):
         # u: [BLOCK], one coordinate
         u = tl.load(row + ((ORDER >> (3 * d)) & 7), mask=valid, other=0.0)
-        cell = cell_of(u, 4095).to(tl.int64)
-        for bit in tl.static_range(NUM_BITS):
-            code |= ((cell >> bit) & 1) << (bit * DIMS + DIMS - 1 - d)
+        code |= spread(cell_of(u, 4095), d, DIMS)
     return code
 
 
