@@ -1,7 +1,8 @@
 """Times the tile sizes of `attend/tiles.py` on this machine's GPU: `python -m zeta_core.ops.tuning`.
 
-Prints the alternatives of each kernel, fastest first. The table is then changed by hand: what a kernel sums and
-in which order is part of its result, so that nothing is chosen while a program runs."""
+Prints the alternatives of each kernel, fastest first, and the fastest as the table has them. The table is then
+changed by hand: what a kernel sums and in which order is part of its result, so that nothing is chosen while a
+program runs."""
 
 from __future__ import annotations
 
@@ -21,6 +22,8 @@ from .layout import next_power
 from .zeta_attention import zeta_attention
 
 WARMUP, RUNS = 2, 5
+WALKS = {"history": "forward", "history_backward": "backward", "history_return": "back"}
+"""The field of Walks that a kernel in token order reads; the other kernels are fields of Tiles."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +48,7 @@ def choices() -> list[Choice]:
         for registers in (0, 128):
             for stages in (2, 3):
                 walk = Walk(block, stages, registers)
-                found += [Choice(kernel, walk) for kernel in ("history", "history_backward", "history_return")]
+                found += [Choice(kernel, walk) for kernel in WALKS]
     return found
 
 
@@ -59,8 +62,7 @@ def chosen(choice: Choice, itemsize: int, d_v: int) -> Iterator[None]:
     if isinstance(choice.size, Tile):
         sizes = Tiles(**{**sizes._asdict(), choice.kernel: choice.size})
     else:
-        place = {"history": "forward", "history_backward": "backward", "history_return": "back"}[choice.kernel]
-        walks = Walks(**{**walks._asdict(), place: choice.size})
+        walks = Walks(**{**walks._asdict(), WALKS[choice.kernel]: choice.size})
     modules: tuple[Any, ...] = (kernel_run, kernel_run_backward)
     caches = (kernel_run.forward_of, kernel_run_backward.backward_of)
     before = [(module, module.tiles_for, module.walks_for) for module in modules]
@@ -99,6 +101,7 @@ def main() -> None:
     parser.add_argument("--d-v", type=int, default=64)
     parser.add_argument("--top-k", type=int, default=32)
     parser.add_argument("--dtype", default="bfloat16", choices=["bfloat16", "float16", "float32"])
+    parser.add_argument("--kernel", nargs="+", choices=["forward", "backward", "keys", *WALKS], help="only these")
     given = parser.parse_args()
     if not torch.cuda.is_available():
         raise DeviceError("tile sizes are timed on a CUDA GPU, and there is none")
@@ -113,14 +116,25 @@ def main() -> None:
         torch.autograd.grad(out, leaves, torch.ones_like(out))
 
     rows = []
-    for choice in choices():
+    tried = [choice for choice in choices() if given.kernel is None or choice.kernel in given.kernel]
+    for choice in tried:
         with chosen(choice, dtype.itemsize, given.d_v):
             try:
                 rows.append((choice.kernel, kernel_ms(step, choice.kernel), choice.size))
             except Exception as error:  # a size that does not compile, or needs too much shared memory
                 print(f"{choice.kernel} {tuple(choice.size)}: {str(error).splitlines()[0][:80]}")
-    for kernel, time_ms, size in sorted(rows, key=lambda row: (row[0], row[1])):
+    rows.sort(key=lambda row: (row[0], row[1]))
+    for kernel, time_ms, size in rows:
         print(f"{kernel:18} {time_ms:8.4f} ms  {size}")
+    fastest = {kernel: size for kernel, _, size in reversed(rows)}
+    for name, fields in (("Tiles", {k: k for k in fastest if k not in WALKS}), ("Walks", WALKS)):
+        sizes = [
+            f"{field}={type(fastest[kernel]).__name__}{tuple(fastest[kernel])}"
+            for kernel, field in fields.items()
+            if kernel in fastest
+        ]
+        if sizes:
+            print(f"{name}({', '.join(sizes)})")
 
 
 if __name__ == "__main__":
