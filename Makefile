@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 OUT ?= out
 
-.PHONY: help demo setup lint types test test-gpu results results-train bench bench-operator clean
+.PHONY: help demo setup lint types test test-gpu results results-train bench bench-operator locality clean
 
 help: ## list these targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1\t/' | expand -t 18
@@ -42,6 +42,9 @@ bench: setup ## time ZETA against what one would use instead; rows in results/be
 bench-operator: setup ## time the operator on this machine against dense attention; rows in results/bench_operator.csv
 	$(BIN)/zeta bench --preset operator --out .
 
+locality: setup ## how many true neighbours the Z-order curve finds; rows in results/locality.csv, a figure beside it
+	$(BIN)/zeta locality --out . --plot
+
 results-train: setup ## train what the README's MQAR table shows (about 12 minutes on two cores); rows in results/train.csv
 	for seed in 0 1 2; do $(BIN)/zeta train mqar --dk 3 --seed $$seed --out . || exit; done
 	for dk in 1 2; do $(BIN)/zeta train mqar --dk $$dk --out . || exit; done
@@ -49,7 +52,7 @@ results-train: setup ## train what the README's MQAR table shows (about 12 minut
 	$(BIN)/zeta train mqar --chunks 4 --set attention.local_window=16 --out .
 	$(BIN)/zeta train mqar --attention softmax --out .
 
-results: results-train bench bench-operator ## all committed results, and the README's tables from them
+results: results-train bench bench-operator locality ## all committed results, and the README's tables from them
 	$(BIN)/python -m zeta_core.studies.readme
 
 clean: ## delete .venv and caches; results and runs stay

@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 
 from zeta_core.config import read_yaml
+from zeta_core.studies import paper
+from zeta_core.studies.locality.config import make_locality
 from zeta_core.studies.train_run import make_run
 
 EXPERIMENTS = Path(__file__).parents[1] / "experiments"
@@ -23,6 +25,15 @@ def test_every_experiment_builds(path):
         run = make_run(config=path)
         model = run.model.build(run.attention, vocab_size=run.task.vocab_size, max_len=run.task.longest)
         assert model.num_parameters() > 1e5
+    if path.parent.name == "locality":
+        assert all(run.curves_of(d_k) for run in [make_locality(config=path)] for d_k in run.d_ks)
+
+
+def test_the_uniform_file_is_the_paper_s_grid():
+    run = make_locality(config=EXPERIMENTS / "locality" / "uniform.yaml")
+    grid = {(d_k, seq_len) for d_k, ends in paper.LOCALITY_OVERLAP.items() for seq_len in ends}
+    assert run.points == ("uniform",) and run.neighbours == paper.LOCALITY_NEIGHBOURS
+    assert grid <= {(d_k, seq_len) for d_k in run.d_ks for seq_len in run.seq_lens}
 
 
 def test_the_paper_file_is_the_paper_preset():
