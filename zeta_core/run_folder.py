@@ -39,12 +39,17 @@ class RunFolder:
         """Whether the run was ever begun."""
         return (self.path / "config.yaml").exists()
 
+    def state(self) -> dict[str, str]:
+        """`status` and `reason` as they were last written; empty if the run was never begun."""
+        try:
+            found = json.loads((self.path / "state.json").read_text())
+        except (OSError, ValueError):
+            return {}
+        return found if isinstance(found, dict) and "status" in found else {}
+
     def status(self) -> str:
         """`ok`, `failed`, `oom`, `interrupted`, `running` (or killed then), or empty if it was never begun."""
-        try:
-            return str(json.loads((self.path / "state.json").read_text())["status"])
-        except (OSError, ValueError, KeyError, TypeError):
-            return ""
+        return str(self.state().get("status", ""))
 
     def set_status(self, status: str, reason: str = "") -> None:
         """Write the state of the run."""

@@ -55,8 +55,10 @@ def _has_key() -> bool:
 class Tracker:
     """Sends a run to W&B; the first failure is said once and ends the sending, never the run."""
 
-    def __init__(self, mode: Literal["online", "offline", "off"], say: Callable[[str], None]) -> None:
-        self.mode, self.say = mode, say
+    def __init__(
+        self, mode: Literal["online", "offline", "off"], say: Callable[[str], None], group: str = ""
+    ) -> None:
+        self.mode, self.say, self.group = mode, say, group
         self.run: wandb.Run | None = None
 
     def start(self, run_id: str, config: Mapping[str, object], folder: Path) -> None:
@@ -70,6 +72,7 @@ class Tracker:
                 project=os.environ.get("WANDB_PROJECT", "zeta"),
                 id=run_id,
                 name=run_id,
+                group=self.group or None,
                 config=dict(config),
                 dir=str(folder),
                 mode=self.mode,

@@ -50,6 +50,7 @@ LEAKING = {name: config for name, config in SWITCHES.items() if "minmax" in name
 """minmax coordinates are scaled over the whole sequence: they must fail the causality test."""
 VARIANTS: dict[str, Config] = {
     **{config_type.__name__: config_type() for config_type in MEMBERS},
+    "softmax, d_k": SoftmaxConfig(d_k=3),
     "exact_topk, few": ExactTopkConfig.model_validate(FEW),
     **{name: config for name, config in SWITCHES.items() if name not in LEAKING},
 }

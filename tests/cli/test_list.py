@@ -5,10 +5,11 @@ import pytest
 from zeta_cli.app import main
 from zeta_core.attention import AttentionConfig
 from zeta_core.config import kinds
+from zeta_core.studies.ablate.axes import AnyAxis
 from zeta_core.studies.bench.providers import AnyProvider
 from zeta_core.tasks import TaskConfig
 
-MEMBERS = [pair for union in (TaskConfig, AttentionConfig, AnyProvider) for pair in kinds(union).items()]
+MEMBERS = [pair for union in (TaskConfig, AttentionConfig, AnyAxis, AnyProvider) for pair in kinds(union).items()]
 
 
 @pytest.mark.parametrize(("kind", "config_type"), MEMBERS)

@@ -6,9 +6,10 @@ from typing import Literal
 
 import torch
 import torch.nn.functional as F
+from pydantic import Field
 from torch import Tensor, nn
 
-from zeta_core.config import Config
+from zeta_core.config import Config, added_later
 from zeta_core.ops.impl import Impl
 
 from .mixer import Mixer, merge_heads
@@ -18,10 +19,12 @@ class SoftmaxConfig(Config):
     """Dot-product softmax attention: the vanilla Transformer's mixer."""
 
     kind: Literal["softmax"] = "softmax"
+    d_k: int | None = Field(default=None, ge=1, json_schema_extra=added_later(None))
+    """Dimensions of queries and keys in a head; None: those of values, d_model / num_heads."""
 
     def build(self, d_model: int, num_heads: int, *, causal: bool = True, impl: Impl = "auto") -> SoftmaxAttention:
         """The mixer; `impl` means nothing to it. Raises: OptionError if num_heads does not divide d_model."""
-        return SoftmaxAttention(d_model, num_heads, causal=causal)
+        return SoftmaxAttention(d_model, num_heads, d_k=self.d_k, causal=causal)
 
     def sees(self, query: Tensor, key: Tensor, seq_len: int) -> Tensor:
         """Whether causal attention lets the token at `query` see the one at `key` (positions, int64): bool."""
@@ -29,16 +32,18 @@ class SoftmaxConfig(Config):
 
 
 class SoftmaxAttention(Mixer):
-    """Multi-head attention without positions of its own."""
+    """Multi-head attention without positions of its own; d_k as in SoftmaxConfig."""
 
-    def __init__(self, d_model: int, num_heads: int, *, causal: bool = True) -> None:
+    def __init__(self, d_model: int, num_heads: int, *, d_k: int | None = None, causal: bool = True) -> None:
         super().__init__(d_model, num_heads, causal=causal)
-        self.qkv = nn.Linear(d_model, 3 * d_model)
+        width = d_model if d_k is None else d_k * num_heads
+        self.widths = [width, width, d_model]
+        self.qkv = nn.Linear(d_model, sum(self.widths))
         self.out = nn.Linear(d_model, d_model)
 
     def forward(self, hidden: Tensor, key_padding_mask: Tensor | None = None) -> Tensor:
         """hidden: [batch, seq_len, d_model]; a row that sees no key gives the bias of the output."""
-        q, k, v = (self.split_heads(x) for x in self.qkv(hidden).chunk(3, dim=-1))
+        q, k, v = (self.split_heads(x) for x in self.qkv(hidden).split(self.widths, dim=-1))
         if key_padding_mask is None:
             mixed = F.scaled_dot_product_attention(q, k, v, is_causal=self.causal)
         else:
@@ -53,7 +58,7 @@ class SoftmaxAttention(Mixer):
     @torch.no_grad()
     def statistics(self, hidden: Tensor) -> dict[str, float]:
         """The mean entropy of the attention weights, in nats."""
-        q, k, _ = (self.split_heads(x).float() for x in self.qkv(hidden).chunk(3, dim=-1))
+        q, k, _ = (self.split_heads(x).float() for x in self.qkv(hidden).split(self.widths, dim=-1))
         logits = q @ k.mT / q.shape[-1] ** 0.5
         if self.causal:
             future = torch.ones(logits.shape[-2:], dtype=torch.bool, device=logits.device).triu(1)

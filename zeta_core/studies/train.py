@@ -89,11 +89,12 @@ def run_train(
     resume: bool = False,
     force: bool = False,
     wandb: WandbMode = "auto",
+    group: str = "",
     table: bool = True,
 ) -> TrainResult:
     """Train and test one model; its rows go to out/results/train.csv (if `table`), all else to out/runs/<id>/.
 
-    A finished run is not repeated unless force. resume: go on with an unfinished one.
+    A finished run is not repeated unless force. resume: go on with an unfinished one. group: W&B's, for a sweep.
     Raises: ConfigError, DeviceError and other RequestErrors before anything is written; RunFailed once the run
     has its row with the status `failed` or `oom`; RunInterrupted once it can be gone on with; StorageError."""
     run = run.resolved()
@@ -123,8 +124,9 @@ def run_train(
                     f"{job.folder.path} holds an unfinished run of this configuration; --resume goes on with it, "
                     "--force starts over"
                 )
-            tracker = Tracker(wandb_mode if main else "off", monitor.say)
-            monitor.say(f"W&B is {wandb_mode}: {wandb_reason}")
+            tracker = Tracker(wandb_mode if main else "off", monitor.say, group)
+            if not group:  # the sweep has said it
+                monitor.say(f"W&B is {wandb_mode}: {wandb_reason}")
             return train_job(job, accelerator, checkpoints, monitor, tracker, keep=keep)
     finally:
         monitor.stop()

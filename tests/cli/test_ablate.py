@@ -1,0 +1,39 @@
+"""`zeta ablate` typed by hand: refusals, and what is shown."""
+
+import pytest
+
+from zeta_cli.app import main
+from zeta_core.studies import launch
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["dkk", "--task", "mqar"], "axis 'dkk' is not one of"),
+        (["dk"], "no TASK given"),
+        (["dk", "--task", "mqar", "--retry", "fail"], "--retry 'fail' is not one of all, failed"),
+        (["dk", "--task", "mqar", "-j", "0"], "-j 0: must be 1 or more"),
+        (["dk", "--task", "mqar", "--timeout", "0"], "--timeout 0: must be more than 0 seconds"),
+        (["dk", "--task", "mqar", "--slurm", "partition"], "--slurm 'partition': write KEY=VALUE"),
+        (["dk", "--task", "mqar", "--slurm", "partition=gpu"], "slurm cannot be used"),
+        (["dk", "--task", "mqar", "--wandb", "no"], "--wandb 'no'"),
+    ],
+)
+def test_refusals_are_one_line_and_write_nothing(tmp_path, capsys, words, message):
+    out = tmp_path / "out"
+    assert main(["ablate", *words, "--out", str(out)]) == 2
+    shown, said = capsys.readouterr()
+    assert message in said and said.count("\n") == 1 and shown == ""
+    assert not (out / "results").exists()
+
+
+def test_without_submitit_it_says_what_to_install(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(launch.importlib.util, "find_spec", lambda name: None)
+    assert main(["ablate", "dk", "--task", "mqar", "-j", "2", "--out", str(tmp_path)]) == 2
+    assert "pip install 'zeta-attention[sweep]'" in capsys.readouterr().err
+
+
+def test_a_dry_run_shows_the_sweep(capsys):
+    assert main(["ablate", "dk", "--task", "mqar", "--values", "1,3", "--dry-run"]) == 0
+    shown = capsys.readouterr().out
+    assert "kind: ablate" in shown and "values: [1, 3]" in shown and "seeds: [0, 1, 2]" in shown

@@ -1,0 +1,162 @@
+"""What a sweep trains, from the command line and from files; every value is validated before anything runs."""
+
+import pytest
+
+from zeta_core.config import kinds, to_yaml
+from zeta_core.errors import ConfigError
+from zeta_core.studies.ablate.axes import AnyAxis
+from zeta_core.studies.ablate.config import axis_kinds, make_ablate
+
+
+def values_of(points):
+    return list(dict.fromkeys(point.axis_value for point in points))
+
+
+@pytest.mark.parametrize("axis", axis_kinds())
+def test_every_axis_has_values_of_its_own_and_builds(axis):
+    ablate, points = make_ablate(axis, task="mqar")
+    own = kinds(AnyAxis)[axis].model_fields["values"].default
+    assert values_of(points) == [str(value) for value in own]
+    assert len(points) == 3 * len(own) and {point.run.seed for point in points} == {0, 1, 2}
+    assert ablate.axis == axis
+    assert len({point.run.model_dump_json() for point in points}) == len(points)
+
+
+@pytest.mark.parametrize(
+    ("axis", "field", "expected"),
+    [
+        ("dk", "d_k", [1, 2, 3, 8, 32, 64, 128]),
+        ("k", "top_k", [2, 4, 8, 16, 24, 32, 40, 48]),
+        ("chunks", "num_chunks", [4, 8, 16, 32]),
+        ("gamma", "gamma", ["trained", 1.0, 0.5, 0.1, 0.047]),
+        ("curves", "curves", [1, 3, 6]),
+        ("projection", "projection", ["two_layer", "linear", "random_fixed"]),
+    ],
+)
+def test_an_axis_changes_its_field_alone(axis, field, expected):
+    _, points = make_ablate(axis, task="mqar", seeds="5")
+    assert [getattr(point.run.attention, field) for point in points] == expected
+    others = [point.run.attention.model_dump(exclude={field}) for point in points]
+    assert all(other == others[0] for other in others) and {point.run.seed for point in points} == {5}
+
+
+def test_curves_share_one_k_that_they_divide():
+    for settings, top_k in (([], 24), (["attention.top_k=32"], 48)):
+        _, points = make_ablate("curves", task="mqar", settings=settings)
+        assert {point.run.attention.top_k for point in points} == {top_k}
+
+
+def test_softmax_over_dot_products_keeps_d_k():
+    _, points = make_ablate("softmax", task="mqar", seeds="0", settings=["attention.d_k=2"])
+    assert [getattr(point.run.attention, "score", "") for point in points[:4]] == values_of(points)[:4]
+    last = points[-1].run.attention
+    assert (last.kind, last.d_k) == ("softmax", 2)
+
+
+def test_a_mixer_keeps_what_it_has_of_the_base():
+    _, points = make_ablate("attention", task="mqar", seeds="0", settings=["attention.d_k=5", "attention.top_k=7"])
+    found = {point.axis_value: point.run.attention for point in points}
+    assert (found["exact_topk"].d_k, found["exact_topk"].top_k) == (5, 7)
+    assert found["softmax"].d_k is None
+
+
+def test_parts_change_one_thing_from_the_paper_s_wording():
+    _, points = make_ablate("parts", task="mqar", seeds="0")
+    runs = {point.axis_value: point.run.model_dump() for point in points}
+    base = runs.pop("paper")
+    assert base["model"]["short_conv"] == 0 and base["attention"]["history_mean"]
+    for name, run in runs.items():
+        changed = [
+            (part, field)
+            for part in ("model", "attention")
+            for field in run[part]
+            if run[part][field] != base[part][field]
+        ]
+        assert len(changed) == (2 if name == "visibility_token" else 1), (name, changed)
+
+
+def test_both_systems():
+    _, points = make_ablate("dk", task="mqar", values="1,3", seeds="0", on="both")
+    assert [(point.system, point.axis_value) for point in points] == [
+        ("zeta", "1"), ("zeta", "3"), ("transformer", "1"), ("transformer", "3"),
+    ]  # fmt: skip
+    attention = points[-1].run.attention
+    assert (attention.selection, attention.visibility, attention.history_mean) == ("all", "token", False)
+
+
+def test_two_axes_make_a_grid(tmp_path):
+    _, points = make_ablate("softmax,dk", task="mqar", seeds="0", on="transformer")
+    assert len(points) == 5 * 7 and points[8].axis_value == "negative_euclidean,2" and points[0].axis == "softmax,dk"
+    file = tmp_path / "grid.yaml"
+    file.write_text("axes: {softmax: [cauchy, dot_product], dk: [1, 2]}\nseeds: [3]\nbase: {task: {kind: mqar}}\n")
+    _, points = make_ablate(config=file)
+    assert values_of(points) == ["cauchy,1", "cauchy,2", "dot_product,1", "dot_product,2"]
+    assert [point.run.attention.d_k for point in points] == [1, 2, 1, 2]
+
+
+def test_a_field_is_an_axis_by_its_path():
+    _, points = make_ablate("model.d_model", task="mqar", values="16,32", seeds="0")
+    assert [point.run.model.d_model for point in points] == [16, 32]
+
+
+def test_a_file_and_what_is_typed_over_it(tmp_path):
+    file = tmp_path / "dk.yaml"
+    file.write_text(
+        "kind: ablate\naxis: dk\nvalues: [1, 2]\nseeds: [0]\n"
+        "base: {task: {kind: mqar}, attention: {kind: zeta, top_k: 32}}\n"
+    )
+    _, points = make_ablate(config=file)
+    assert values_of(points) == ["1", "2"] and points[0].run.attention.top_k == 32
+    _, points = make_ablate("dk", config=file, values="8", seeds="4,5", settings=["attention.top_k=9"])
+    assert values_of(points) == ["8"] and len(points) == 2 and points[0].run.attention.top_k == 9
+
+
+def test_the_configuration_shown_is_the_sweep(tmp_path):
+    ablate, points = make_ablate("k", task="mqar", values="2,4", seeds="7", settings=["training.steps=20"])
+    file = tmp_path / "again.yaml"
+    file.write_text(to_yaml(ablate.model_dump(mode="json")))
+    again, same = make_ablate(config=file)
+    assert same == points and again == ablate
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"axis": "dkk"}, r"axis 'dkk' is not one of dk, k, .*did you mean 'dk'"),
+        ({"axis": None}, "no AXIS given; name one of dk"),
+        ({"axis": "dk", "task": None}, "no TASK given"),
+        ({"axis": "dk", "task": "mqr"}, "did you mean 'mqar'"),
+        ({"axis": "dk", "values": ""}, "--values is empty"),
+        ({"axis": "dk", "values": "2,2"}, "2 is there twice"),
+        ({"axis": "dk", "values": "2,x"}, "must be a whole number, not text 'x'"),
+        ({"axis": "dk", "values": "0"}, "must be more than 0"),
+        ({"axis": "curves", "values": "1,2"}, "must be 1, 3 or 6"),
+        ({"axis": "chunks", "values": "4,100"}, "num_chunks=100 is more than the task's seq_len=64"),
+        ({"axis": "dk", "seeds": "0,a"}, "seeds.1: must be a whole number, not text 'a'"),
+        ({"axis": "dk", "seeds": "1.5"}, "must be a whole number"),
+        ({"axis": "dk", "seeds": "1,1"}, "seeds: one is there twice"),
+        ({"axis": "k", "flags": {"--attention": ("attention.kind", "softmax")}}, "softmax attention has nothing"),
+        ({"axis": "k", "on": "both"}, "AXIS k changes nothing in full attention"),
+        ({"axis": "dk", "on": "neither"}, "--on"),
+        ({"axis": "model.d_model"}, "has no values of its own"),
+        ({"axis": "model.width", "values": "3"}, "unknown field"),
+        ({"axis": "dk,k", "values": "3"}, "values belong to one axis"),
+        ({"axis": "dk", "settings": ["attention.top=3"]}, "did you mean 'top_k'"),
+        ({"axis": "attention", "values": "zeta,performer"}, "'performer' is not one of zeta"),
+    ],
+)
+def test_bad_requests_are_one_line(options, message):
+    axis = options.pop("axis")
+    with pytest.raises(ConfigError, match=message) as caught:
+        make_ablate(axis, **{"task": "mqar", **options})
+    assert len(caught.value.lines) == 1
+
+
+def test_a_file_s_axis_and_task_must_agree_with_what_is_typed(tmp_path):
+    file = tmp_path / "dk.yaml"
+    file.write_text("axis: dk\nbase: {task: {kind: mqar}}\n")
+    with pytest.raises(ConfigError, match="AXIS 'k' is not that of the file, 'dk'"):
+        make_ablate("k", config=file)
+    file.write_text("axis: dk\nvalues: [1, two]\nbase: {task: {kind: mqar}}\n")
+    with pytest.raises(ConfigError, match=r"dk.yaml:2:13: .*must be a whole number, not text 'two'"):
+        make_ablate(config=file)

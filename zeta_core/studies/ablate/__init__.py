@@ -1,0 +1,1 @@
+"""`zeta ablate`: one thing changed at a time, over seeds."""

@@ -1,0 +1,64 @@
+"""What a sweep's rows say: mean, spread and interval of each value."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+RESAMPLES = 10_000
+"""Of the bootstrap; seeded, so that a table is the same twice."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One value of an axis. n: runs with a score; failed: runs without. low, high: the bootstrap's 95 % interval of
+    the mean, None for fewer than two runs."""
+
+    axis_value: str
+    system: str
+    metric: str
+    n: int
+    failed: int
+    mean: float | None
+    std: float | None
+    low: float | None
+    high: float | None
+    reachable: float | None
+
+
+def summarise(rows: Sequence[dict[str, str]]) -> list[Cell]:
+    """The main scores (slice `all`) by value and system, in the order of the rows."""
+    groups: dict[tuple[str, str], list[dict[str, str]]] = {}
+    for row in rows:
+        if row["slice"] == "all":
+            groups.setdefault((row["axis_value"], row["system"]), []).append(row)
+    return [_cell(value, system, found) for (value, system), found in groups.items()]
+
+
+def _cell(axis_value: str, system: str, rows: Sequence[dict[str, str]]) -> Cell:
+    values = np.array([float(row["value"]) for row in rows if row["status"] == "ok"])
+    low, high = bootstrap(values)
+    shares = [float(row["reachable"]) for row in rows if row.get("reachable")]
+    return Cell(
+        axis_value=axis_value,
+        system=system,
+        metric=rows[0]["metric"],
+        n=len(values),
+        failed=sum(row["status"] != "ok" for row in rows),
+        mean=float(values.mean()) if len(values) else None,
+        std=float(values.std(ddof=1)) if len(values) > 1 else None,
+        low=low,
+        high=high,
+        reachable=min(shares) if shares else None,
+    )
+
+
+def bootstrap(values: np.ndarray) -> tuple[float | None, float | None]:
+    """The percentile bootstrap's 95 % interval of the mean."""
+    if len(values) < 2:
+        return None, None
+    draws = np.random.default_rng(0).choice(values, size=(RESAMPLES, len(values))).mean(axis=1)
+    low, high = np.quantile(draws, (0.025, 0.975))
+    return float(low), float(high)
