@@ -58,9 +58,11 @@ def show(result: LocalityResult) -> None:
         _show_points([overlap for overlap in found if overlap.points == points])
     if found:
         lengths = sorted({overlap.seq_len for overlap in found})
+        seeds = found[0].seeds
+        spread = f"mean and standard deviation of {seeds} seeds" if seeds > 1 else "one seed"
         console().print(
-            f"% of the {found[0].num_neighbours} true nearest neighbours among as many on the curves: mean and "
-            f"standard deviation of {found[0].seeds} seeds (paper: read off its figure, distribution not given); "
+            f"% of the {found[0].num_neighbours} true nearest neighbours among as many on the curves: {spread} "
+            "(paper: read off its figure, distribution not given); "
             f"by chance {', '.join(_chance(found[0].num_neighbours, length) for length in lengths)}",
             soft_wrap=True,
         )

@@ -2,9 +2,12 @@
 
 import pytest
 import yaml
+from rows import COMMON
 from studies.sittings import folder_of, tiny, zeta
 
 from zeta_cli.app import main
+from zeta_cli.locality_view import show
+from zeta_core.records import LocalityRow
 from zeta_core.studies.locality import study
 
 SMALL = [
@@ -30,6 +33,7 @@ def test_the_paper_stands_beside_its_sizes(tmp_path, capsys):
     (three,) = [line for line in out.splitlines() if line.startswith("│   3 │")]
     (many,) = [line for line in out.splitlines() if line.startswith("│  32 │")]
     assert "80-90" in three and " 40 " in many and "±" not in three
+    assert "on the curves: one seed" in out
 
 
 @pytest.mark.parametrize(
@@ -94,6 +98,30 @@ def test_a_checkpoint_is_judged_by_the_paper_s_claims(tmp_path, monkeypatch, cap
     assert "d_K 3, k 4, 4 chunks; %, 16 examples" in out
     assert "paper: over 60.0 % on average: " in out and "where there is a choice)" in out
     assert "all heads missing one key" in out and "p^heads" in out and "answer" in out
+
+
+@pytest.mark.parametrize(
+    ("recalls", "verdict"),
+    [
+        ((0.5, 0.72), "mean recall 61.0 % (40.0 % where there is a choice); paper: over 60.0 % on average: met"),
+        ((0.5, 0.7), "paper: over 60.0 % on average: not met"),
+        ((0.5, 0.6), "mean recall 55.0 % (40.0 %"),
+    ],
+)
+def test_the_claim_is_met_or_not_by_the_mean_over_layers_and_heads(tmp_path, monkeypatch, capsys, recalls, verdict):
+    monkeypatch.setenv("COLUMNS", "200")
+    settings = {"points": "model", "squash": "sigmoid", "d_k": 3, "seq_len": 64, "curves": 1, "bits": 12}
+    settings |= {"num_neighbours": 8, "checkpoint": "a-run", "top_k": 8, "num_chunks": 4, "num_examples": 2}
+    rows = [
+        LocalityRow(
+            **COMMON, **settings, run_id="x", seed=0, layer=0, head=head, overlap=0.1, recall=recall,
+            recall_choosing=0.4,
+        )
+        for head, recall in enumerate(recalls)
+    ]  # fmt: skip
+    show(study.LocalityResult(rows, tmp_path / "locality.csv"))
+    out = capsys.readouterr().out
+    assert verdict in out and "all heads missing" not in out
 
 
 def test_softmax_is_refused_in_one_line(tmp_path, capsys):

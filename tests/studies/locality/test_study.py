@@ -3,11 +3,13 @@
 import csv
 
 import pytest
+from studies.locality import slow
 
 from zeta_core.errors import RequestError
 from zeta_core.studies import paper
 from zeta_core.studies.locality.config import make_locality
 from zeta_core.studies.locality.plot import plot
+from zeta_core.studies.locality.points import draw
 from zeta_core.studies.locality.study import run_locality
 from zeta_core.studies.locality.summary import overlaps
 
@@ -51,6 +53,14 @@ def test_a_row_a_seed_for_every_setting(tmp_path):
     assert [row["run_id"] for row in written] == [row.run_id for row in result.rows]
     assert [float(row["overlap"]) for row in written] == [row.overlap for row in result.rows]
     assert {row["layer"] for row in written} == {""} == {row["recall"] for row in written}
+
+
+def test_every_row_is_of_the_cloud_that_it_names(tmp_path):
+    result, _ = measure(tmp_path, seq_lens=(40,), seeds=(3,))
+    for row in result.rows:
+        cloud = draw(row.points, row.seq_len, row.d_k, row.seed)
+        expected = slow.overlap(cloud.space.double().tolist(), cloud.coords.tolist(), 12, row.curves, row.bits)
+        assert row.overlap == pytest.approx(expected), (row.points, row.d_k, row.curves, row.bits)
 
 
 def test_measured_again_the_rows_are_the_same_and_there_once(tmp_path):
