@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from zeta_core.ops import zeta_attention, zeta_plan
+from zeta_core.ops.attend.scores import closeness, directions, is_exponential, strength
 
 PLAN_OPTIONS = ("num_chunks", "chunk_size", "top_k", "curves", "causal", "refine")
 MULTIPLE = 4
@@ -20,6 +21,8 @@ Largest, since the reference keeps gradients of q and k in float32 where the ker
 outputs; the error against float64 is then of the size of the rounding of values."""
 FLOOR = {torch.float32: 2e-6, torch.float16: 2e-4, torch.bfloat16: 1e-3}
 """Added to that: the reference is exact where a sum has one term."""
+POWERS = {"cauchy": 2, "inverse_euclidean": 1}
+"""Of gamma, in what scores.strength has as a factor."""
 
 
 @dataclass(frozen=True)
@@ -37,8 +40,6 @@ class KernelCase:
     padded: bool = False
     gamma: float = 0.2
     multiple: int = MULTIPLE
-    of_gamma: bool = True
-    """False where all weights of a row are equal, so that the gradient of gamma is what rounding leaves of 0."""
     options: dict[str, Any] = field(default_factory=dict)
 
     def __str__(self) -> str:
@@ -116,15 +117,48 @@ def judge(case: KernelCase, device: torch.device, *, twice: bool = True) -> None
     for first, second in zip(once, again, strict=True):
         assert torch.equal(first, second), "two runs differ"
     names = ("out", "dq", "dk", "dv", "dgamma")
-    scale = max(distance(a, b) for a, b in zip(own, exact, strict=True))
+    # Where all weights of a row are equal, terms of the gradient of gamma cancel: rounding is of their size.
+    sizes = (0.0, 0.0, 0.0, 0.0, size_of_gamma_terms(exact[0], upstream, q, k, v, gamma, found, options))
+    scale = max(distance(a, b, size) for a, b, size in zip(own, exact, sizes, strict=True))
     allowed = case.multiple * scale + FLOOR[case.dtype]
-    errors = {name: distance(a, b) for name, a, b in zip(names, once, exact, strict=True)}
-    errors["dgamma"] *= case.of_gamma
+    errors = {name: distance(a, b, size) for name, a, b, size in zip(names, once, exact, sizes, strict=True)}
     assert all(error <= allowed for error in errors.values()), f"{errors} above {allowed}; the reference's: {scale}"
 
 
-def distance(found: Tensor, exact: Tensor) -> float:
-    """The error relative to the norm; gradients that vanish (one candidate) are measured absolutely."""
+def distance(found: Tensor, exact: Tensor, terms: float = 0.0) -> float:
+    """The error relative to the norm, or to that of the terms that were summed if it is larger.
+
+    Gradients that vanish (one candidate) are measured absolutely."""
     assert found.shape == exact.shape
-    error, norm = (found.double() - exact).norm(), exact.norm()
+    error, norm = (found.double() - exact).norm(), max(float(exact.norm()), terms)
     return float(error / norm) if norm > 1e-7 * exact.numel() ** 0.5 else float(error / exact.numel() ** 0.5)
+
+
+def size_of_gamma_terms(
+    out: Tensor,
+    upstream: Tensor,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    gamma: Tensor,
+    ids: Tensor,
+    options: dict[str, Any],
+) -> float:
+    """The root of the sum of squares of what the keys of all windows add to the gradient of gamma, in float64.
+
+    By the paper's weights: `strength` has a factor of gamma^2 or gamma more, whose parts cancel in every row."""
+    score, total = options.get("score", "cauchy"), 0.0
+    for b in range(q.shape[0]):
+        for h in range(q.shape[1]):
+            chosen = ids[b, h]
+            keys, values = k[b, h].double()[chosen], v[b, h].double()[chosen]
+            of_pairs = gamma[h].double().expand(chosen.shape).clone().requires_grad_()
+            close = closeness(*(directions(x.double(), score) for x in (q[b, h, :, None], keys)), score)
+            weight = strength(close, of_pairs, score)
+            weight = weight if is_exponential(score) else weight.log() - POWERS[score] * of_pairs.log()
+            slope = torch.autograd.grad(weight.sum(), of_pairs)[0]
+            share = weight.detach().masked_fill(chosen < 0, float("-inf")).softmax(-1).nan_to_num()
+            grad = upstream[b, h].double()
+            along = torch.einsum("nkd,nd->nk", values, grad) - (out[b, h].double() * grad).sum(-1, keepdim=True)
+            total += float((share * along * slope).square().sum())
+    return total**0.5

@@ -107,6 +107,29 @@ def test_expanded_strided_and_empty_inputs() -> None:
     assert attention(q[:0], k[:0], v[:0], gamma).shape == (0, 2, 20, 16)
 
 
+def test_no_bit_of_a_sum_of_weights_depends_on_later_tokens_of_the_chunk() -> None:
+    from zeta_core.ops.attend.kernel_run import Setting, forward
+    from zeta_core.ops.kernel_ops import planned
+
+    generator = torch.Generator().manual_seed(5)
+    cut, chunk, top_k = 70, 48, 8
+    q, k = torch.rand((2, 1, 1, 100, 3), generator=generator)
+    v, gamma = torch.randn((1, 1, 100, 16), generator=generator), torch.tensor(0.1)
+
+    def run() -> tuple[torch.Tensor, torch.Tensor]:
+        plan, _ = planned(q, k, None, chunk, top_k, 1, 1, False)
+        out, kept = forward(q, k, v, gamma, None, plan, None, Setting(0, chunk, top_k, 1, 1, False, False, 0))
+        return out[:, :, :cut].clone(), kept[:cut].clone()
+
+    before, sums = run()
+    for tensor in (q, k, v):
+        tensor[:, :, cut:] = torch.rand(tensor[:, :, cut:].shape, generator=generator)
+    after, other_sums = run()
+    assert torch.equal(sums, other_sums)
+    # Not by its bits: numpy's matrix product, unlike a GPU's, adds up a row in an order that depends on its place.
+    torch.testing.assert_close(before, after, rtol=1e-6, atol=1e-6)
+
+
 def test_a_missing_value_reaches_no_earlier_token() -> None:
     q, k, v, gamma = tensors()
     v = v.clone()

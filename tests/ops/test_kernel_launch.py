@@ -54,6 +54,11 @@ def test_an_error_of_the_driver_ends_the_program_and_is_raised():
     assert len(driver.seen) == 1
 
 
+def test_a_thread_without_a_context_is_left_to_triton():
+    driver = Driver(1, status=201)
+    assert runner()(driver.address, words((77, 5, 128, 0, 1, 0, 0)), 9, 1600) is False
+
+
 def test_a_program_of_something_else_is_refused():
     with pytest.raises(TypeError, match="in bytes"):
         runner()(1, [1], 9)

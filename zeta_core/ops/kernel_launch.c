@@ -6,12 +6,13 @@
 #include <Python.h>
 #include <stdint.h>
 
-enum { MOST_TENSORS = 32, MOST_PARAMETERS = 128, ALIGNED = 16 };
+enum { MOST_TENSORS = 32, MOST_PARAMETERS = 128, ALIGNED = 16, NO_CONTEXT = 201 };
 
 typedef int (*Launcher)(void *function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned shared,
                         void *stream, void **parameters, void **extra);
 
-/* run(launcher, program, stream, *tensors): False, and nothing done, if a tensor is not aligned. */
+/* run(launcher, program, stream, *tensors): False, and nothing done, if a tensor is not aligned, or if this thread has
+   used no GPU before (Triton's own launch then gives it a context). */
 static PyObject *run(PyObject *self, PyObject *const *args, Py_ssize_t count) {
   uint64_t tensors[MOST_TENSORS], all = 0;
   if (count < 3 || count > 3 + MOST_TENSORS || !PyBytes_Check(args[1])) {
@@ -28,7 +29,7 @@ static PyObject *run(PyObject *self, PyObject *const *args, Py_ssize_t count) {
   if (all % ALIGNED) Py_RETURN_FALSE;
   const int64_t *at = (const int64_t *)PyBytes_AS_STRING(args[1]);
   const int64_t *end = at + PyBytes_GET_SIZE(args[1]) / 8;
-  int status = 0;
+  int status = 0, launched = 0;
   Py_BEGIN_ALLOW_THREADS
   while (at < end && status == 0) {
     uint64_t values[MOST_PARAMETERS];
@@ -41,8 +42,10 @@ static PyObject *run(PyObject *self, PyObject *const *args, Py_ssize_t count) {
     }
     status = launch((void *)head[0], (unsigned)head[1], 1, 1, (unsigned)head[2], 1, 1, (unsigned)head[3], stream,
                     parameters, NULL);
+    launched += status == 0;
   }
   Py_END_ALLOW_THREADS
+  if (status == NO_CONTEXT && !launched) Py_RETURN_FALSE;
   if (status) return PyErr_Format(PyExc_RuntimeError, "CUDA error %d where a kernel was launched", status);
   Py_RETURN_TRUE;
 }

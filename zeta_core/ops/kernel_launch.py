@@ -68,7 +68,7 @@ class Program:
     __slots__ = ("packed", "steps")
 
     packed: Callable[..., bool] | None
-    """Once compiled: launches everything, given a stream and addresses; False if one of them is not aligned."""
+    """Once compiled: launches everything, given a stream and addresses; False where Triton has to."""
 
     def __init__(self, *steps: tuple[Launch, Sequence[Array]]) -> None:
         """Each launch with its arrays, in order; those with an empty grid are left out."""

@@ -103,3 +103,22 @@ def query_tile(tile, seq_len, chunk, MODE: tl.constexpr, NUM_LISTS: tl.constexpr
         return segment, first, last
     else:
         return tile * 0, tile * BLOCK, seq_len
+
+
+@triton.jit
+def ends(fields, row, begin, end, segment, seq_len, order_at, start_at, stop_at, visible_at, window,
+         MODE: tl.constexpr, WIDTH: tl.constexpr, BLOCK: tl.constexpr):  # fmt: skip
+    """Tokens of a tile of sorted queries and the ends of their windows in their list; empty past the end."""
+    place = begin + tl.arange(0, BLOCK)
+    valid = place < end
+    base = row.to(tl.int64) * seq_len + place
+    # token, start: [BLOCK] int32
+    token = tl.load(fields + order_at + base, mask=valid, other=0)
+    start = tl.load(fields + start_at + base, mask=valid, other=0)
+    if MODE == LEVELS:
+        # stop: [BLOCK] int32
+        stop = tl.load(fields + stop_at + base, mask=valid, other=0)
+    else:
+        size = tl.load(fields + visible_at + row * WIDTH + list_of_segment(segment, MODE))
+        stop = tl.where(valid, start + tl.minimum(size, window), start)
+    return token, start, stop, valid

@@ -61,7 +61,9 @@ def zeta_attention(
     code_q, code_k: [batch, heads, seq_len, d] in [0, 1], coordinates for the codes alone; q and k may then be
         any reals.
     impl: "auto", "reference" or "triton". On a CPU NaN or infinity in q, k or v is an error; on a GPU only
-        with check_inputs=True, since looking costs a synchronisation.
+        with check_inputs=True, since looking costs a synchronisation. The kernels may then pass a NaN in v on to
+        other queries of a chunk that see its key's chunk, though no window of theirs holds the key (with
+        history_mean all later tokens get it anyway); never to an earlier token.
 
     The kernels do not take float64, d_V above 256, or a head of 2^31 numbers: "auto" then takes the reference
     and logs one line, "triton" is an error.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from ..kernel_layout import LEVELS, list_of_segment, list_offset, query_tile
+from ..kernel_layout import ends, list_of_segment, list_offset, query_tile
 from ..kernel_masks import selected
 from .kernel_forward import LONG, in_window
 from .kernel_pairs import (
@@ -116,21 +116,13 @@ def backward_kernel(
     head = (row % heads).to(tl.int64)
     fields = plan_ptr + curve_size * CURVE
     base = row.to(tl.int64) * seq_len
-    place = begin + tl.arange(0, BLOCK)
-    valid = place < end
-    # token, start: [BLOCK] int32
-    token = tl.load(fields + order_at + base + place, mask=valid, other=0)
-    start = tl.load(fields + start_at + base + place, mask=valid, other=0)
-    index = list_of_segment(segment, MODE)
-    if MODE == LEVELS:
-        # stop: [BLOCK] int32
-        stop = tl.load(fields + stop_at + base + place, mask=valid, other=0)
-    else:
-        stop = start + tl.minimum(tl.load(fields + visible_at + row * WIDTH + index), window)
-    count = tl.where(valid, stop - start, 0)
+    token, start, stop, valid = ends(
+        fields, row, begin, end, segment, seq_len, order_at, start_at, stop_at, visible_at, window, MODE, WIDTH, BLOCK
+    )
+    count = stop - start
     lowest = tl.min(tl.where(valid, start, seq_len), 0)
-    highest = tl.max(tl.where(valid, stop, 0), 0)
-    ids = fields + row.to(tl.int64) * list_ids + list_offset(index, chunk, MODE)
+    highest = tl.max(stop, 0)
+    ids = fields + row.to(tl.int64) * list_ids + list_offset(list_of_segment(segment, MODE), chunk, MODE)
     q_at = q_ptr + batch * stride_qb + head * stride_qh + token * stride_qn
     k_base = k_ptr + batch * stride_kb + head * stride_kh
     v_base = v_ptr + batch * stride_vb + head * stride_vh
@@ -149,6 +141,7 @@ def backward_kernel(
     # ids of both ends of a window, then their places: [BLOCK] int32
     first = tl.load(fields + place_at + base + tl.load(ids + start, mask=some, other=0), mask=some, other=1)
     last = tl.load(fields + place_at + base + tl.load(ids + stop - 1, mask=some, other=0), mask=some, other=0)
+    place = begin + tl.arange(0, BLOCK)
     write_record(
         record_ptr.to(tl.pointer_type(tl.int64)) + (base + place) * 4, valid, first, tl.where(some, last - first + 1,
         0), inverted, delta, q_at, token, unit, DIMS,

@@ -1,18 +1,24 @@
-"""The window's part of the forward pass: 16 neighbouring queries walk the stretch of a list that they share."""
+"""The window's part of the forward pass: 16 neighbouring queries walk the stretch of a list that they share.
+
+They do so in blocks that begin at fixed places of the list, whatever the other queries are: later tokens of a chunk
+then change no bit of an earlier one's sums. A NaN among the values of a block does reach all 16 queries, and only
+such as see its key's chunk."""
 
 from __future__ import annotations
 
 import triton
 import triton.language as tl
 
-from ..kernel_layout import LEVELS, list_of_segment, list_offset, query_tile
+from ..kernel_layout import LEVELS, ends, list_of_segment, list_offset, query_tile
 from ..kernel_masks import selected
 from .kernel_pairs import (
     closeness,
     columns,
+    corrected,
     exponential,
     merged,
     nothing_yet,
+    rounded,
     strength,
     unit_of,
     weigh,
@@ -32,9 +38,9 @@ def in_window(r, start, count):
 
 @triton.jit
 def forward_block(
-    r0, highest, start, count, token, summed, total, top, q0, q1, q2, q3, q_at, ids, k_base, v_base, gamma, unit,
-    stride_kn, stride_vn, chunk, local, plan_row, curve_size, place_at, first_at, last_at, bound_at, tie_at, q_cells,
-    k_cells, DIMS: tl.constexpr, CELL_DIMS: tl.constexpr, D_V: tl.constexpr, PAD_V: tl.constexpr,
+    r0, highest, start, count, token, summed, total, used, top, q0, q1, q2, q3, q_at, ids, k_base, v_base, gamma,
+    unit, stride_kn, stride_vn, chunk, local, plan_row, curve_size, place_at, first_at, last_at, bound_at, tie_at,
+    q_cells, k_cells, DIMS: tl.constexpr, CELL_DIMS: tl.constexpr, D_V: tl.constexpr, PAD_V: tl.constexpr,
     SCORE: tl.constexpr, MODE: tl.constexpr, CURVE: tl.constexpr, REFINE: tl.constexpr, LOCAL: tl.constexpr,
     BLOCK_N: tl.constexpr,
 ):  # fmt: skip
@@ -62,16 +68,18 @@ def forward_block(
         before = tl.exp(top - scale)
         summed *= before[:, None]
         total = total * before[:, None] + weight
+        used = used * before[:, None] + rounded(weight, values)
         top = higher
     else:
         weight = tl.where(ok, weight, 0.0)
         total += weight
+        used += rounded(weight, values)
     # Elsewhere all queries of a tile may see every key of their list.
     if MODE == LEVELS:
         summed += weigh_apart(weight, ok, values)
     else:
         summed += weigh(weight, values)
-    return summed, total, top
+    return summed, total, used, top
 
 
 @triton.jit
@@ -93,21 +101,13 @@ def forward_kernel(
     head = (row % heads).to(tl.int64)
     fields = plan_ptr + curve_size * CURVE
     base = row.to(tl.int64) * seq_len
-    place = begin + tl.arange(0, BLOCK)
-    valid = place < end
-    # token, start: [BLOCK] int32
-    token = tl.load(fields + order_at + base + place, mask=valid, other=0)
-    start = tl.load(fields + start_at + base + place, mask=valid, other=0)
-    index = list_of_segment(segment, MODE)
-    if MODE == LEVELS:
-        # stop: [BLOCK] int32
-        stop = tl.load(fields + stop_at + base + place, mask=valid, other=0)
-    else:
-        stop = start + tl.minimum(tl.load(fields + visible_at + row * WIDTH + index), window)
-    count = tl.where(valid, stop - start, 0)
+    token, start, stop, valid = ends(
+        fields, row, begin, end, segment, seq_len, order_at, start_at, stop_at, visible_at, window, MODE, WIDTH, BLOCK
+    )
+    count = stop - start
     lowest = tl.min(tl.where(valid, start, seq_len), 0)
-    highest = tl.max(tl.where(valid, stop, 0), 0)
-    ids = fields + row.to(tl.int64) * list_ids + list_offset(index, chunk, MODE)
+    highest = tl.max(stop, 0)
+    ids = fields + row.to(tl.int64) * list_ids + list_offset(list_of_segment(segment, MODE), chunk, MODE)
     q_at = q_ptr + batch * stride_qb + head * stride_qh + token * stride_qn
     k_base = k_ptr + batch * stride_kb + head * stride_kh
     v_base = v_ptr + batch * stride_vb + head * stride_vh
@@ -120,29 +120,33 @@ def forward_kernel(
     # q: [BLOCK, 1], one coordinate each
     q0, q1, q2, q3 = columns(q_at[:, None], unit, DIMS)
     summed = tl.zeros([BLOCK, PAD_V], tl.float32)
-    # Summed over its columns once, at the end.
+    # Weights, and weights as products round them; summed over their columns once, at the end.
     total = tl.zeros([BLOCK, BLOCK_N], tl.float32)
+    used = tl.zeros([BLOCK, BLOCK_N], tl.float32)
     top = tl.full([BLOCK], float("-inf"), tl.float32)
+    lowest = lowest // BLOCK_N * BLOCK_N
     if highest - lowest <= LONG * BLOCK_N:
         for r0 in tl.range(lowest, highest, BLOCK_N, num_stages=STAGES):
-            summed, total, top = forward_block(
-                r0, highest, start, count, token, summed, total, top, q0, q1, q2, q3, q_at, ids, k_base, v_base,
-                gamma, unit, stride_kn, stride_vn, chunk, local, plan_row, curve_size, place_at, first_at, last_at,
-                bound_at, tie_at, q_cells, k_cells, DIMS, CELL_DIMS, D_V, PAD_V, SCORE, MODE, CURVE, REFINE, LOCAL,
-                BLOCK_N,
+            summed, total, used, top = forward_block(
+                r0, highest, start, count, token, summed, total, used, top, q0, q1, q2, q3, q_at, ids, k_base,
+                v_base, gamma, unit, stride_kn, stride_vn, chunk, local, plan_row, curve_size, place_at, first_at,
+                last_at, bound_at, tie_at, q_cells, k_cells, DIMS, CELL_DIMS, D_V, PAD_V, SCORE, MODE, CURVE, REFINE,
+                LOCAL, BLOCK_N,
             )  # fmt: skip
     else:
         r0 = lowest
         while r0 < highest:
-            summed, total, top = forward_block(
-                r0, highest, start, count, token, summed, total, top, q0, q1, q2, q3, q_at, ids, k_base, v_base,
-                gamma, unit, stride_kn, stride_vn, chunk, local, plan_row, curve_size, place_at, first_at, last_at,
-                bound_at, tie_at, q_cells, k_cells, DIMS, CELL_DIMS, D_V, PAD_V, SCORE, MODE, CURVE, REFINE, LOCAL,
-                BLOCK_N,
+            summed, total, used, top = forward_block(
+                r0, highest, start, count, token, summed, total, used, top, q0, q1, q2, q3, q_at, ids, k_base,
+                v_base, gamma, unit, stride_kn, stride_vn, chunk, local, plan_row, curve_size, place_at, first_at,
+                last_at, bound_at, tie_at, q_cells, k_cells, DIMS, CELL_DIMS, D_V, PAD_V, SCORE, MODE, CURVE, REFINE,
+                LOCAL, BLOCK_N,
             )  # fmt: skip
             r0 += BLOCK_N
-            r0 = tl.min(tl.where(start + count > r0, tl.maximum(start, r0), highest), 0)
+            needed = tl.min(tl.where(start + count > r0, tl.maximum(start, r0), highest), 0)
+            r0 = tl.maximum(r0, needed // BLOCK_N * BLOCK_N)
     total = tl.sum(total, 1)
+    summed *= corrected(total, tl.sum(used, 1))[:, None]
     dim = tl.arange(0, PAD_V)
     out_at = out_ptr + batch * stride_ob + head * stride_oh + (token * stride_on)[:, None] + dim[None, :]
     out_mask = valid[:, None] & (dim < D_V)[None, :]

@@ -9,6 +9,7 @@ from .kernel_pairs import (
     NORMALIZED_DOT,
     closeness,
     columns,
+    corrected,
     exponential,
     gamma_factor,
     inverse,
@@ -16,6 +17,7 @@ from .kernel_pairs import (
     nothing_yet,
     product,
     pull_factor,
+    rounded,
     slopes,
     strength,
     unit_of,
@@ -66,6 +68,7 @@ def local_kernel(
     q0, q1, q2, q3 = columns(q_at[:, None], unit, DIMS)
     summed = tl.zeros([BLOCK, PAD_V], tl.float32)
     total = tl.zeros([BLOCK], tl.float32)
+    used = tl.zeros([BLOCK], tl.float32)
     top = tl.full([BLOCK], float("-inf"), tl.float32)
     begin = tl.maximum(first - local + 1, 0)
     end = tl.minimum(first + BLOCK if CAUSAL else first + BLOCK + local - 1, seq_len)
@@ -87,12 +90,15 @@ def local_kernel(
             weight = tl.exp(weight - scale[:, None])
             before = tl.exp(top - scale)
             total = total * before + tl.sum(weight, 1)
+            used = used * before + tl.sum(rounded(weight, values), 1)
             summed = summed * before[:, None] + weigh_apart(weight, ok, values)
             top = higher
         else:
             weight = tl.where(ok, weight, 0.0)
             total += tl.sum(weight, 1)
+            used += tl.sum(rounded(weight, values), 1)
             summed += weigh_apart(weight, ok, values)
+    summed *= corrected(total, used)[:, None]
     known = valid & (token >= first_row)
     out_at = out_ptr + batch * stride_ob + head * stride_oh + (token * stride_on)[:, None] + dim[None, :]
     stat_at = stat_ptr + row.to(tl.int64) * seq_len + token

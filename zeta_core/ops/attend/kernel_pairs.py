@@ -207,13 +207,33 @@ def nothing_yet(like, SCORE: tl.constexpr):
 
 
 @triton.jit
+def rounded(weight, values):
+    """The weights that `weigh` multiplies with, in float32."""
+    if values.dtype == tl.float32:
+        return weight
+    elif values.dtype == tl.float16:
+        # The nearest number of tf32: the product would cut the last 13 bits off.
+        return ((weight.to(tl.int32, bitcast=True) + 0x1000) & -0x2000).to(tl.float32, bitcast=True)
+    else:
+        return weight.to(values.dtype).to(tl.float32)
+
+
+@triton.jit
+def corrected(total, used):
+    """What a sum by `weigh` is multiplied with, from the sum of weights and that of the weights it used.
+
+    A row of equal weights is off by their common rounding, and with it what must cancel in the backward pass."""
+    return tl.where(total > 0.0, total / tl.where(total > 0.0, used, 1.0), 1.0)
+
+
+@triton.jit
 def weigh(weight, values):
     """weight @ values in float32. Half-precision floats keep their weights' exponents in tf32: a row whose
     weights are all small would lose them in float16."""
     if values.dtype == tl.float32:
         return tl.dot(weight, values, input_precision="ieee")
     elif values.dtype == tl.float16:
-        return tl.dot(weight, values.to(tl.float32), input_precision="tf32")
+        return tl.dot(rounded(weight, values), values.to(tl.float32), input_precision="tf32")
     else:
         return tl.dot(weight.to(values.dtype), values)
 

@@ -29,7 +29,7 @@ class Tiles(NamedTuple):
     keys: Tile
 
 
-HALF = Tiles(forward=Tile(16, 32, 1, 1, 128), backward=Tile(16, 16, 1, 2, 128), keys=Tile(32, 16, 1, 1))
+HALF = Tiles(forward=Tile(16, 16, 1, 1, 128), backward=Tile(16, 16, 1, 2, 128), keys=Tile(32, 16, 1, 1))
 HALF_WIDE = Tiles(forward=Tile(16, 32, 2, 2), backward=Tile(16, 32, 2, 2), keys=Tile(32, 16, 4, 2))
 FULL = Tiles(forward=Tile(16, 32, 2, 2), backward=Tile(16, 32, 2, 2), keys=Tile(32, 16, 4, 2))
 FULL_WIDE = Tiles(forward=Tile(16, 16, 4, 2), backward=Tile(16, 16, 4, 2), keys=Tile(32, 16, 4, 1))

@@ -5,29 +5,10 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from ..kernel_layout import LEVELS, list_of_segment, list_offset, query_tile
+from ..kernel_layout import LEVELS, ends, list_of_segment, list_offset, query_tile
 from ..kernel_masks import grid_distance, selected
 
 NEVER = tl.constexpr(2147483647)
-
-
-@triton.jit
-def ends(fields, row, begin, end, segment, seq_len, order_at, start_at, stop_at, visible_at, window,
-         MODE: tl.constexpr, WIDTH: tl.constexpr, BLOCK: tl.constexpr):  # fmt: skip
-    """Tokens of a tile of sorted queries and the ends of their windows in their list; empty past the end."""
-    place = begin + tl.arange(0, BLOCK)
-    valid = place < end
-    base = row.to(tl.int64) * seq_len + place
-    # token, start: [BLOCK] int32
-    token = tl.load(fields + order_at + base, mask=valid, other=0)
-    start = tl.load(fields + start_at + base, mask=valid, other=0)
-    if MODE == LEVELS:
-        # stop: [BLOCK] int32
-        stop = tl.load(fields + stop_at + base, mask=valid, other=0)
-    else:
-        size = tl.load(fields + visible_at + row * WIDTH + list_of_segment(segment, MODE))
-        stop = tl.where(valid, start + tl.minimum(size, window), start)
-    return token, start, stop, valid
 
 
 @triton.jit
