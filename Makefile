@@ -4,8 +4,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 OUT ?= out
+SCALE ?= full
 
-.PHONY: help demo setup lint types test test-gpu results results-train bench bench-operator locality clean
+.PHONY: help demo setup lint types test test-gpu results results-train bench bench-operator locality reproduce-paper clean
 
 help: ## list these targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1\t/' | expand -t 18
@@ -51,6 +52,9 @@ results-train: setup ## train what the README's MQAR table shows (about 12 minut
 	$(BIN)/zeta train mqar --chunks 4 --out .
 	$(BIN)/zeta train mqar --chunks 4 --set attention.local_window=16 --out .
 	$(BIN)/zeta train mqar --attention softmax --out .
+
+reproduce-paper: setup ## every experiment that this machine suffices for, into OUT; SCALE=smoke: all of them in small
+	$(BIN)/python -m zeta_core.studies.reproduce --out $(OUT) --scale $(SCALE)
 
 results: results-train bench bench-operator locality ## all committed results, and the README's tables from them
 	$(BIN)/python -m zeta_core.studies.readme

@@ -4,8 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from zeta_core.config import read_yaml
+from zeta_core.config import read_yaml, to_yaml
+from zeta_core.errors import ConfigError
+from zeta_core.experiment import read_experiment
 from zeta_core.studies import paper
+from zeta_core.studies.ablate.config import make_ablate
+from zeta_core.studies.bench.config import make_bench
 from zeta_core.studies.locality.config import make_locality
 from zeta_core.studies.train_run import make_run
 
@@ -18,15 +22,53 @@ def test_there_are_experiments():
     assert all(path in FILES for path in EXPERIMENTS.rglob("*") if path.is_file())
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}/{path.stem}")
+every_file = pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}/{path.stem}")
+
+
+@every_file
 def test_every_experiment_builds(path):
     assert read_yaml(path).values["kind"] == path.parent.name
+    make(path)
     if path.parent.name == "train":
         run = make_run(config=path)
         model = run.model.build(run.attention, vocab_size=run.task.vocab_size, max_len=run.task.longest)
         assert model.num_parameters() > 1e5
     if path.parent.name == "locality":
         assert all(run.curves_of(d_k) for run in [make_locality(config=path)] for d_k in run.d_ks)
+
+
+def make(path):
+    """What a file's command makes of it."""
+    makers = {"train": make_run, "locality": make_locality, "ablate": make_ablate, "bench": make_bench}
+    return makers[path.parent.name](config=path)
+
+
+@every_file
+def test_every_small_version_builds_and_is_small(path, tmp_path):
+    experiment = read_experiment(path)
+    if experiment.smoke.values:
+        small = tmp_path / path.parent.name / path.name
+        small.parent.mkdir()
+        small.write_text(to_yaml(experiment.small().values))
+        made = make(small)
+        if path.parent.name == "ablate":
+            _, points = made
+            assert len(points) <= 8 and all(point.run.training.steps <= 12 for point in points)
+
+
+def test_needs_and_smoke_are_checked(tmp_path):
+    file = tmp_path / "a.yaml"
+    for text, message in (("needs: tpu\n", "must be one of any, gpu"), ("smoke: 3\n", "smoke must be a mapping")):
+        file.write_text(text)
+        with pytest.raises(ConfigError, match=rf"a.yaml:1:1: .*{message}"):
+            read_experiment(file)
+
+
+def test_an_error_in_a_small_version_is_found_where_it_stands(tmp_path):
+    file = tmp_path / "a.yaml"
+    file.write_text("kind: train\ntask: {kind: mqar}\nsmoke:\n  model: {width: 3}\n")
+    layer = read_experiment(file).small()
+    assert layer.origins["model", "width"] == f"{file}:4:11"
 
 
 def test_the_uniform_file_is_the_paper_s_grid():

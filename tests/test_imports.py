@@ -16,7 +16,7 @@ LAYERS = (
     {"model", "tasks"},
     {"attention"},
     {"ops"},
-    {"config", "layers", "validation", "wording"},
+    {"config", "experiment", "layers", "validation", "wording"},
     {"errors"},
 )
 """From the top down: a part imports itself and what lies below."""

@@ -10,8 +10,9 @@ import torch
 from pydantic import Field, model_validator
 
 from zeta_core.attention import AttentionConfig
-from zeta_core.config import Config, Layer, kinds, read_yaml
+from zeta_core.config import Config, Layer, kinds
 from zeta_core.errors import ConfigError, DeviceError, OptionError
+from zeta_core.experiment import read_experiment
 from zeta_core.layers import build, defaults_layer, did_you_mean, flags_layer, merge, overridden, settings_layer
 from zeta_core.model import ModelConfig
 from zeta_core.ops.impl import Impl, resolve_impl
@@ -95,7 +96,7 @@ def make_run(
     task: a task's kind; may be left out with a file that names one. preset: which of the task's defaults.
     settings: `a.b=VALUE` texts. flags: each flag with the dotted path it sets and its value.
     Raises: ConfigError with a line for everything that is wrong."""
-    file = read_yaml(config) if config is not None else Layer()
+    file = read_experiment(config).layer if config is not None else Layer()
     return build(TrainRun, run_layer(task, file, str(config), preset=preset, settings=settings, flags=flags or {}))
 
 

@@ -10,8 +10,9 @@ from typing import Any, Literal
 
 from pydantic import Field, field_validator
 
-from zeta_core.config import Config, Layer, kinds, parse_yaml, read_yaml
+from zeta_core.config import Config, Layer, kinds, parse_yaml
 from zeta_core.errors import ConfigError, OptionError
+from zeta_core.experiment import read_experiment
 from zeta_core.layers import build, defaults_layer, did_you_mean, merge
 
 from ..train_run import EXCLUSIVE, TrainRun, run_layer
@@ -93,7 +94,7 @@ def make_ablate(
 
     axis: the name of an axis, or several by commas. values, seeds: texts like `1,2,3`. settings, flags: of the base
     run, as in make_run. Raises: ConfigError with a line for everything that is wrong, be it in one value of many."""
-    file = read_yaml(config) if config is not None else Layer()
+    file = read_experiment(config).layer if config is not None else Layer()
     own, base_file = _without_base(_with_axes(file, str(config)))
     typed = _typed(axis, values, seeds, on, own)
     layer = merge([own, typed])

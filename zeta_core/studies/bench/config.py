@@ -10,8 +10,9 @@ from typing import Literal, Self
 import torch
 from pydantic import Field, PositiveFloat, PositiveInt, field_validator, model_validator
 
-from zeta_core.config import Config, Layer, kinds, read_yaml
+from zeta_core.config import Config, Layer, kinds
 from zeta_core.errors import ConfigError, OptionError
+from zeta_core.experiment import read_experiment
 from zeta_core.layers import build, defaults_layer, did_you_mean, flags_layer, merge, settings_layer
 from zeta_core.ops.attend import Score
 
@@ -48,7 +49,7 @@ class BenchRun(Config):
     dtype: Literal["auto"] | Dtype = "auto"
     """Of values; coordinates are fp32. auto: bf16 on a GPU that has it, else fp32."""
     device: str = "auto"
-    budget_s: PositiveFloat = 3.0
+    budget_s: PositiveFloat = 1.0
     """Seconds that the repeats of one row may take."""
     timeout_s: PositiveFloat = 300.0
     """Seconds after which a row is given up."""
@@ -135,11 +136,13 @@ def make_bench(
     """The grids to time, resolved: flags over settings over the file over each of the preset's grids.
 
     Raises: ConfigError with a line for everything that is wrong; DeviceError."""
-    name = preset or "default"
+    file = read_experiment(config).layer if config is not None else Layer()
+    name = preset or str(file.values.get("preset", "default"))
     if name not in PRESETS:
-        raise ConfigError(f"--preset {name!r} is not one of {', '.join(PRESETS)}{did_you_mean(name, PRESETS)}")
-    file = read_yaml(config) if config is not None else Layer()
-    given = merge([file, settings_layer(settings), flags_layer(flags or {})])
+        origin = "--preset" if preset else f"{file.origins[('preset',)]}: preset"
+        raise ConfigError(f"{origin} {name!r} is not one of {', '.join(PRESETS)}{did_you_mean(name, PRESETS)}")
+    typed: dict[str, tuple[str, object]] = {**(flags or {}), "--preset": ("preset", preset)}
+    given = merge([file, settings_layer(settings), flags_layer(typed)])
     device = given.values.get("device", "auto")
     gpu = isinstance(device, str) and resolve_device(device).type == "cuda"
     runs = [build(BenchRun, merge([defaults_layer(grid), given])) for grid in grids(name, gpu)]

@@ -10,8 +10,9 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, PositiveInt, field_validator, model_serializer, model_validator
 from pydantic_core.core_schema import SerializerFunctionWrapHandler
 
-from zeta_core.config import Config, Layer, read_yaml
+from zeta_core.config import Config, Layer
 from zeta_core.errors import ConfigError, OptionError
+from zeta_core.experiment import read_experiment
 from zeta_core.layers import build, flags_layer, merge, settings_layer
 
 from .. import paper
@@ -107,7 +108,7 @@ def make_locality(
     """The run, resolved: flags over settings over the file over the defaults.
 
     Raises: ConfigError with a line for everything that is wrong; DeviceError."""
-    file = read_yaml(config) if config is not None else Layer()
+    file = read_experiment(config).layer if config is not None else Layer()
     given = merge([file, settings_layer(settings), flags_layer(flags or {})])
     run = build(LocalityRun, given)
     idle = ONLY_CHECKPOINT if run.checkpoint is None else ONLY_RANDOM
