@@ -15,6 +15,7 @@ from zeta_core.errors import StorageError
 from zeta_core.records import read_rows
 
 from . import paper
+from .report.table import markdown
 
 Rows = list[dict[str, str]]
 
@@ -26,19 +27,15 @@ def mqar_table(results: Path) -> str:
         if row["slice"] == "all" and row["status"] == "ok":
             names = ("attention", "d_k", "num_chunks", "local_window", "device")
             groups[tuple(row[name] for name in names)].append(row)
-    lines = [
-        "| attention | d_K | chunks | local window | accuracy: lowest and mean of seeds | reachable | seconds |",
-        "|---|---|---|---|---|---|---|",
-    ]
+    head = "attention", "d_K", "chunks", "local window", "accuracy: lowest and mean of seeds", "reachable", "seconds"
+    lines = []
     for (attention, d_k, chunks, local, _), rows in groups.items():
         values = [float(row["value"]) for row in rows]
         seconds = max(float(row["wall_s"]) for row in rows)
         accuracy = f"{min(values):.4f}" + (f", {mean(values):.4f} of {len(rows)}" if len(rows) > 1 else "")
-        lines.append(
-            f"| {attention} | {d_k or '-'} | {chunks or '-'} | {local or '-'} | {accuracy} | "
-            f"{float(rows[0]['reachable']):.2f} | {seconds:.0f} |"
-        )
-    return "\n".join([*lines, "", _made_on([rows[0] for rows in groups.values()])])
+        share = f"{float(rows[0]['reachable']):.2f}"
+        lines.append((attention, d_k or "-", chunks or "-", local or "-", accuracy, share, f"{seconds:.0f}"))
+    return "\n".join([markdown(head, lines), "", _made_on([rows[0] for rows in groups.values()])])
 
 
 SHOWN = ("4096", "8192", "16384", "65536", "262144", "1048576")
@@ -51,19 +48,17 @@ def operator_table(results: Path) -> str:
     for row in read_rows(results / "bench_operator.csv"):
         if row["status"] == "ok" and row["points"] == "random" and row["batch"] == "1" and row["seq_len"] in SHOWN:
             groups[row["device"], row["seq_len"], row["timing"]].append(row)
-    lines = [
-        "| device | tokens | timing | forward: ZETA, dense ms | faster | memory "
-        "| forward + backward | faster | memory |",
-        "|---|---|---|---|---|---|---|---|---|",
-    ]
+    beside = "faster", "memory"
+    head = "device", "tokens", "timing", "forward: ZETA, dense ms", *beside, "forward + backward", *beside
+    lines = []
     for (device, seq_len, timing), rows in groups.items():
         cells = [device.split(",")[0], f"{int(seq_len):,}", timing]
         for mode in ("forward", "forward_backward"):
             cells += _against([row for row in rows if row["mode"] == mode])
-        lines.append(f"| {' | '.join(cells)} |")
+        lines.append(cells)
     opponents = sorted({row["provider"] for rows in groups.values() for row in rows if "sdpa" in row["provider"]})
     note = f"Dense: the fastest of {', '.join(opponents)} there; memory above the inputs."
-    return "\n".join([*lines, "", note, _made_on([rows[0] for rows in groups.values()])])
+    return "\n".join([markdown(head, lines), "", note, _made_on([rows[0] for rows in groups.values()])])
 
 
 def _against(rows: Rows) -> list[str]:
@@ -86,11 +81,12 @@ def bench_table(results: Path) -> str:
         for row in read_rows(results / "bench.csv")
         if row["status"] == "ok" and row["preset"] == "paper" and row["timing"] == "graph"
     }
-    lines = [
-        "| tokens | paper: Flash, ZETA ms | faster | here: Flash, ZETA ms | faster | than the fastest dense "
-        "| forward + backward: Flash, ZETA ms | faster | than the fastest dense |",
-        "|---|---|---|---|---|---|---|---|---|",
+    beside = "faster", "than the fastest dense"
+    head = [
+        *("tokens", "paper: Flash, ZETA ms", "faster", "here: Flash, ZETA ms", *beside),
+        *("forward + backward: Flash, ZETA ms", *beside),
     ]
+    lines = []
     flash, zeta = (paper.BENCH_FORWARD_MS[name] for name in ("Flash", "ZETA"))
     for number, seq_len in enumerate(paper.BENCH_LENGTHS):
         cells = [f"{seq_len:,}", f"{flash[number]}, {zeta[number]}", f"{flash[number] / zeta[number]:.1f}"]
@@ -105,8 +101,8 @@ def bench_table(results: Path) -> str:
             cells.append(f"{_shown(_time(theirs))}, {_shown(_time(ours))}")
             cells.append(f"{_time(theirs) / _time(ours):.1f}")
             cells.append(f"{_time(fastest) / _time(ours):.1f} ({fastest['provider']})")
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join([*lines, "", _made_on(list(found.values()))])
+        lines.append(cells)
+    return "\n".join([markdown(head, lines), "", _made_on(list(found.values()))])
 
 
 def _time(row: dict[str, str]) -> float:
