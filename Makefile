@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 OUT ?= out
 SCALE ?= full
 
-.PHONY: help demo setup lint types test test-gpu results results-train bench bench-operator locality reproduce-paper clean
+.PHONY: help demo setup lint types test test-gpu results results-train bench bench-operator locality report reproduce-paper clean
 
 help: ## list these targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1\t/' | expand -t 18
@@ -56,8 +56,12 @@ results-train: setup ## train what the README's MQAR table shows (about 12 minut
 reproduce-paper: setup ## every experiment that this machine suffices for, into OUT; SCALE=smoke: all of them in small
 	$(BIN)/python -m zeta_core.studies.reproduce --out $(OUT) --scale $(SCALE)
 
-results: results-train bench bench-operator locality ## all committed results, and the README's tables from them
+report: setup ## REPORT.md, its figures and the README's tables from the committed results
+	$(BIN)/zeta report --out .
 	$(BIN)/python -m zeta_core.studies.readme
+
+results: results-train bench bench-operator locality ## all committed results, and what is made of them
+	$(MAKE) report
 
 clean: ## delete .venv and caches; results and runs stay
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis *.egg-info

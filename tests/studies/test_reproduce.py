@@ -40,16 +40,16 @@ def commands(monkeypatch):
 def test_what_this_machine_suffices_for(root, commands, capsys):
     assert main(["--out", "out"]) == 0
     found, _ = commands
-    assert [command[0] for command in found] == ["bench", "ablate"]
+    assert [command[0] for command in found] == ["bench", "ablate", "report"]
     assert found[0] == ["bench", "--config", "experiments/bench/any.yaml", "--out", "out", "--plot"]
-    assert found[1][-1] == "--resume"
+    assert found[1][-1] == "--resume" and found[2] == ["report", "--out", "out"]
     assert "train/gpu.yaml: skipped: needs a CUDA GPU" in capsys.readouterr().out
 
 
 def test_all_in_small(root, commands, capsys):
     assert main(["--out", "out", "--scale", "smoke", "-j", "2"]) == 0
     found, _ = commands
-    assert [command[0] for command in found] == ["bench", "train"]
+    assert [command[0] for command in found] == ["bench", "train", "report"]
     assert found[1][:3] == ["train", "--config", "out/configs/train/gpu.yaml"]
     text = Path("out/configs/train/gpu.yaml").read_text()
     assert "steps: 2" in text and "needs" not in text and "smoke" not in text
@@ -62,11 +62,20 @@ def test_what_is_finished_is_not_done_again(root, commands, capsys):
     assert main(["--out", "out"]) == 1
     assert "failed: experiments/bench/any.yaml: exit code 1" in capsys.readouterr().err
     assert main(["--out", "out"]) == 0
-    assert [command[0] for command in found] == ["bench", "ablate", "bench"]
+    assert [command[0] for command in found if command[0] != "report"] == ["bench", "ablate", "bench"]
     assert "ablate/any.yaml: done before" in capsys.readouterr().out
     (root / "ablate" / "any.yaml").write_text(FILES["ablate/any.yaml"] + "seeds: [5]\n")
     assert main(["--out", "out"]) == 0
-    assert [command[0] for command in found][3:] == ["ablate"]
+    assert [command[0] for command in found][5:] == ["ablate", "report"]
+
+
+def test_a_report_that_fails_counts_as_failed(root, commands, capsys):
+    _, codes = commands
+    codes += [0, 0, 2]
+    assert main(["--out", "out"]) == 1
+    assert "failed: zeta report: exit code 2" in capsys.readouterr().err
+    codes += [130]
+    assert main(["--out", "out"]) == 130
 
 
 def test_ctrl_c_of_a_command_ends_it_all(root, commands, capsys):

@@ -73,7 +73,7 @@ def _step(experiment: Experiment, out: Path, scale: Scale, jobs: int | None) -> 
 
 
 def run(steps: Sequence[Step], out: Path, scale: Scale) -> int:
-    """Run the steps; an experiment that fails stops nothing. Returns: how many failed."""
+    """Run the steps, then `zeta report` on all rows; what fails stops nothing. Returns: how many failed."""
     failed = []
     began = time.perf_counter()
     for number, step in enumerate(steps, 1):
@@ -100,6 +100,9 @@ def run(steps: Sequence[Step], out: Path, scale: Scale) -> int:
         else:
             (out / "runs").mkdir(parents=True, exist_ok=True)
             RunFolder(out / "runs").write(DONE, json.dumps([*done, mark], indent=1) + "\n")
+    if (code := subprocess.call([sys.executable, "-m", "zeta_cli", "report", "--out", str(out)])) == 130:
+        raise KeyboardInterrupt
+    failed += [f"zeta report: exit code {code}"] if code else []
     for line in failed:
         print(f"failed: {line}", file=sys.stderr)
     return len(failed)
