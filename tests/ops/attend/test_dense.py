@@ -146,3 +146,19 @@ def test_a_window_of_all_keys_is_the_mean_over_all_keys(score):
     windowed = zeta_attention(q, k, v, gamma=0.4, top_k=20, **shared)
     dense_out = dense_attend(q, k, v, gamma=torch.full((2,), 0.4, dtype=torch.float64), visibility="chunk", **shared)
     torch.testing.assert_close(windowed, dense_out, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("d_k", [1, 3, 40])
+def test_squared_distances_by_dimensions_are_torch_s(d_k):
+    q, k = torch.rand(2, 3, 7, d_k, dtype=torch.float64), torch.rand(2, 3, 5, d_k, dtype=torch.float64)
+    expected = (q[..., :, None, :] - k[..., None, :, :]).square().sum(-1)
+    torch.testing.assert_close(dense.by_dimensions(q, k), expected)
+    torch.testing.assert_close(dense.squared_distances(q, k), expected)
+    assert dense.squared_distances(q.half(), k.half()).dtype == torch.float32
+
+
+def test_gradients_of_squared_distances():
+    q, k = (torch.rand(2, 4, 3, dtype=torch.float64, requires_grad=True) for _ in range(2))
+    with torch.no_grad():
+        k[:, 0] = q[:, 0]  # at distance zero too
+    assert torch.autograd.gradcheck(dense.squared_distances, (q, k))

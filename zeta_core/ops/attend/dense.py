@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -62,7 +62,7 @@ def nearest_keys(
         )
         if key_padding_mask is not None:
             see = see & ~key_padding_mask[:, None, None]
-        far = distances(q[:, :, first:last], k).masked_fill(~see, torch.inf)
+        far = squared_distances(q[:, :, first:last], k).masked_fill(~see, torch.inf)
         if far.dtype == torch.float32:
             # The bits of a distance order like the distance: with the position behind them no two keys are tied.
             ordered = (far.view(torch.int32).long() << 32) | place
@@ -113,7 +113,7 @@ def dense_attend(
         )
         empty = (~see).expand(rows, -1, -1) if padded is None else ~see | padded[:, None]
         block = queries[:, first:last]
-        close = block @ keys.mT if score == "normalized_dot" else distances(block, keys).square()
+        close = block @ keys.mT if score == "normalized_dot" else squared_distances(block, keys)
         part = None if extra is None else extra.cut(first, last)
         weight, extra_weight = weights(strength(close, gamma, score), empty, part, score)
         summed, total = weight @ values, weight.sum(-1, keepdim=True)
@@ -125,7 +125,37 @@ def dense_attend(
     return torch.cat(parts, dim=1).view(v.shape).to(v.dtype)
 
 
-def distances(q: Tensor, k: Tensor) -> Tensor:
-    """Euclidean distances [..., queries, keys] by differences, not by products, which lose the small ones."""
+def squared_distances(q: Tensor, k: Tensor) -> Tensor:
+    """Squared Euclidean distances [..., queries, keys] by differences, not by products, which lose the small ones.
+
+    q, k: [..., queries, d_K] and [..., keys, d_K]; gradients for both."""
     dtype = torch.promote_types(q.dtype, torch.float32)
-    return torch.cdist(q.to(dtype), k.to(dtype), compute_mode="donot_use_mm_for_euclid_dist")
+    found: Tensor = _SquaredDistances.apply(q.to(dtype), k.to(dtype))  # type: ignore[no-untyped-call]
+    return found
+
+
+class _SquaredDistances(torch.autograd.Function):
+    """Keeps q and k alone, not a difference for every pair and dimension."""
+
+    @staticmethod
+    def forward(ctx: Any, q: Tensor, k: Tensor) -> Tensor:
+        ctx.save_for_backward(q, k)
+        if q.device.type == "cpu":
+            return torch.cdist(q, k, compute_mode="donot_use_mm_for_euclid_dist").square_()
+        return by_dimensions(q, k)  # on a GPU torch's own takes a thread block for every single pair
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor]:
+        q, k = ctx.saved_tensors
+        (gradient,) = gradients
+        to_q = 2 * (q * gradient.sum(-1, keepdim=True) - gradient @ k)
+        to_k = 2 * (k * gradient.sum(-2)[..., None] - gradient.mT @ q)
+        return to_q, to_k
+
+
+def by_dimensions(q: Tensor, k: Tensor) -> Tensor:
+    """Squared distances, summed one dimension after the other."""
+    total = q.new_zeros(*q.shape[:-1], k.shape[-2])
+    for one_q, one_k in zip(q.unbind(-1), k.unbind(-1), strict=True):
+        total += (one_q[..., :, None] - one_k[..., None, :]).square_()
+    return total

@@ -10,7 +10,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from zeta_core.ops.attend.dense import distances
+from zeta_core.ops.attend.dense import squared_distances
 from zeta_core.ops.blocks import BLOCK_BYTES, query_blocks
 from zeta_core.ops.windows.reference import single_word
 from zeta_core.ops.zorder import curve_orders, zorder_codes
@@ -29,7 +29,7 @@ def nearest_points(space: Tensor, num_neighbours: int, *, block_bytes: int = BLO
     place = torch.arange(seq_len, device=space.device)
     found = torch.empty(seq_len, num_neighbours, dtype=torch.int64, device=space.device)
     for first, last in query_blocks(0, seq_len, seq_len * PAIR_BYTES, block_bytes):
-        far = distances(space[first:last], space)
+        far = squared_distances(space[first:last], space)
         far[place[: last - first], place[first:last]] = torch.inf
         # The bits of a distance order like the distance: with the position behind them no two points are tied.
         ordered = (far.view(torch.int32).long() << 32) | place
