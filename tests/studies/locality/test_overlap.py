@@ -67,7 +67,7 @@ def test_blocks_bound_memory(monkeypatch):
         compared.append(len(q))
         return torch.cdist(q, k)
 
-    monkeypatch.setattr(module, "distances", distances)
+    monkeypatch.setattr(module, "squared_distances", distances)
     nearest_points(torch.rand(1000, 2), 4, block_bytes=64 * 1000 * module.PAIR_BYTES)
     assert max(compared) == 64 and sum(compared) == 1000
 
