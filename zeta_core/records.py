@@ -101,9 +101,9 @@ class BenchRow(Row):
     output's gradient. backend: what exactly computed. cache: whether the L2 cache was overwritten between calls.
     reason: why there is no time, or what is odd about it."""
 
-    preset: str = "operator"
+    preset: str
     provider: str
-    backend: str = ""
+    backend: str
     mode: Literal["forward", "forward_backward"]
     seq_len: int
     batch: int
@@ -117,12 +117,12 @@ class BenchRow(Row):
     causal: bool
     points: str
     timing: Literal["eager", "graph"]
-    cache: Literal["cleared", "warm"] = "cleared"
+    cache: Literal["cleared", "warm"]
     time_ms: float | None
     time_ms_p20: float | None
     time_ms_p80: float | None
     repeats: int
-    reason: str = ""
+    reason: str
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,6 +18,8 @@ from zeta_core.ops import zeta_attention, zeta_plan
 from zeta_core.ops.impl import resolve_impl
 from zeta_core.records import versions
 
+from .definition import positions_to_mask, weights
+
 TORCH_RANGE, TRITON_RANGE = "2.11 to 2.13", "3.6 to 3.8"
 """What this was tested with; another version is named, and judged by its results like any."""
 MULTIPLE = 4.0
@@ -163,9 +165,7 @@ def by_definition(setting: Setting, given: dict[str, Tensor]) -> tuple[dict[str,
     ).indices()
     seq_len = q.shape[2]
     place = torch.arange(seq_len)
-    see = torch.zeros(*q.shape[:3], seq_len + 1, dtype=torch.bool).scatter_(-1, ids % (seq_len + 1), True)[
-        ..., :seq_len
-    ]
+    see = positions_to_mask(ids, seq_len)
     past = place <= place[:, None] if options["causal"] else torch.ones(seq_len, seq_len, dtype=torch.bool)
     see = (see | (past & ((place - place[:, None]).abs() < options["local_window"]))) & ~mask[:, None, None]
     average = (past & ~mask[:, None]).double()
@@ -176,9 +176,9 @@ def by_definition(setting: Setting, given: dict[str, Tensor]) -> tuple[dict[str,
         "dq": q[..., :, None, :].expand(pairs), "dk": k[..., None, :, :].expand(pairs),
         "dgamma": gamma[:, None, None].expand(see.shape),
     }  # fmt: skip
-    weight = torch.where(see, _weights(each["dq"], each["dk"], each["dgamma"], options["score"]), 0)
+    weight = torch.where(see, weights(each["dq"], each["dk"], each["dgamma"], options["score"]), 0)
     mean_key, mean_value = average @ k, average @ v
-    mean_weight = _weights(q, mean_key, gamma[:, None], options["score"]) * (average.sum(-1) > 0)
+    mean_weight = weights(q, mean_key, gamma[:, None], options["score"]) * (average.sum(-1) > 0)
     total = weight.sum(-1, keepdim=True)
     summed = weight @ v
     if options["history_mean"]:
@@ -190,17 +190,6 @@ def by_definition(setting: Setting, given: dict[str, Tensor]) -> tuple[dict[str,
     terms = {name: float(value.norm()) for name, value in zip(each, gradients[4:], strict=True)}
     # A gradient without terms, as for a single token, is compared by its size.
     return exact, {name: max(1.0, float(value.norm()), terms.get(name, 0.0)) for name, value in exact.items()}
-
-
-def _weights(q: Tensor, k: Tensor, gamma: Tensor, score: str) -> Tensor:
-    if score == "normalized_dot":
-        return torch.exp((torch.cosine_similarity(2 * q - 1, 2 * k - 1, dim=-1) - 1) / gamma)
-    squared = (q - k).square().sum(-1)
-    if score == "cauchy":
-        return 1 / (squared + gamma**2)
-    if score == "negative_euclidean":
-        return torch.exp(-squared / gamma**2)
-    return 1 / ((squared + 1e-300).sqrt() + gamma)
 
 
 def future_leak(device: torch.device, impl: Literal["reference", "triton"]) -> Check:
