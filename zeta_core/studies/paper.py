@@ -70,7 +70,7 @@ LRA_AVERAGE = {"ZETA": 63.51, "Transformer": 54.39, "H-Transformer-1D": 61.41, "
 WIKITEXT_PERPLEXITY = {
     "Transformer": 26.2, "Performer": 26.8, "Reformer": 25.6, "CosFormer": 23.1, "ZETA": 26.3,
 }  # fmt: skip
-"""On the test part of WikiText-103: 124M parameters, width 768, 12 heads. How far a 239M ZETA is below is not known."""
+"""On the test part of WikiText-103: 124M parameters, width 768, 12 heads. What a 239M ZETA has is not known to us."""
 ZERO_SHOT_SETS = (
     "WSC", "ARC-Easy", "ARC-Challenge", "HellaSwag", "PIQA", "OpenBookQA", "BoolQ", "MMLU",
 )  # fmt: skip

@@ -42,6 +42,7 @@ def test_when_two_scores_differ():
     assert compare(of(0.9, 0.92), of(0.8, 0.82)) == "above"
     assert compare(of(0.8, 0.82), of(0.9, 0.92)) == "below"
     assert compare(of(0.9, 0.9), of(0.891, 0.891)) == "equal"
+    assert compare(of(0.9, 0.9), of(0.889, 0.889)) == "above"
     assert compare(of(0.7, 0.99), of(0.6, 0.9)) == "unclear"  # intervals overlap
     assert compare(of(0.9), of(0.1)) == "unclear"  # one seed
 
@@ -121,6 +122,8 @@ def test_plain_torch_and_mamba():
     assert verdict(plain, results(bench=[*ours, *naive])) == "not shown"
     ended = bench_row(provider="naive", preset="paper", device=GPU, seq_len=8192, status="oom", time_ms=None)
     assert verdict(plain, results(bench=[*ours, *naive, ended])) == "reproduced"
+    graph = bench_row(provider="naive", preset="paper", device=GPU, seq_len=8192, timing="graph")
+    assert verdict(plain, results(bench=[*ours, *naive, ended, graph])) == "partly"
     runs = bench_row(provider="naive", preset="paper", device=GPU, seq_len=65_536)
     assert verdict(plain, results(bench=[*ours, *naive, runs])) == "not reproduced"
     for factor, expected in ((1.1, "reproduced"), (0.9, "not reproduced")):

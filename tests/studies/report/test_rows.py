@@ -6,6 +6,7 @@ from studies.report.made_up import train_row
 
 from zeta_core.errors import RequestError
 from zeta_core.records import BenchRow, TrainRow, append_rows
+from zeta_core.studies.report.bench import OPERATOR
 from zeta_core.studies.report.rows import read
 
 
@@ -16,13 +17,15 @@ def test_rows_come_back_as_they_were_written(tmp_path):
     assert read(tmp_path / "nothing.csv", TrainRow) == []
 
 
-def test_an_older_file_lacks_columns_that_have_a_default(tmp_path):
+def test_an_older_file_lacks_columns_that_came_later(tmp_path):
     path = tmp_path / "bench.csv"
     row = bench_row(preset="operator", backend="", cache="cleared")
     names = [name for name in row.__dict__ if name not in ("preset", "backend", "cache", "reason")]
     cells = ("" if row.__dict__[name] is None else str(row.__dict__[name]) for name in names)
     path.write_text(",".join(names) + "\n" + ",".join(f'"{cell}"' for cell in cells) + "\n")
-    assert read(path, BenchRow) == [row]
+    assert read(path, BenchRow, OPERATOR.older) == [row]
+    with pytest.raises(RequestError, match="has no column preset"):
+        read(path, BenchRow)
 
 
 def test_a_line_that_a_kill_cut_short_is_left_out(tmp_path):

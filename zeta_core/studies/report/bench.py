@@ -120,7 +120,8 @@ def _paper_mib(mode: str) -> list[tuple[str, dict[int, str]]]:
     return [(f"{name}, MB", {65_536: f"{megabytes:,.1f}"}) for name, megabytes in paper.BENCH_FORWARD_MB.items()]
 
 
-BENCH = Section("bench.csv", "Time and memory", BenchRow, "zeta bench", tables)
+OLDER = {"preset": "operator", "backend": "", "cache": "cleared", "reason": ""}
+BENCH = Section("bench.csv", "Time and memory", BenchRow, "zeta bench", tables, OLDER)
 OPERATOR = Section(
-    "bench_operator.csv", "Time and memory of the operator", BenchRow, "zeta bench --preset operator", tables
+    "bench_operator.csv", "Time and memory of the operator", BenchRow, "zeta bench --preset operator", tables, OLDER
 )

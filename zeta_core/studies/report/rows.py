@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, fields
 from pathlib import Path
 from types import NoneType
@@ -18,11 +18,11 @@ from zeta_core.wording import shorten
 R = TypeVar("R", bound=Row)
 
 
-def read(path: Path, row_type: type[R]) -> list[R]:
+def read(path: Path, row_type: type[R], older: Mapping[str, str] | None = None) -> list[R]:
     """The rows of a CSV; [] if it is not there or has none. A last line that a kill cut short is left out.
 
-    Columns that an older file lacks have their default, or are None. Raises: RequestError for a file that cannot be
-    read, a column that is needed and not there, a row of another length, and a value of another type."""
+    Columns that an older file lacks have what `older` says, their default, or None. Raises: RequestError for a file
+    that cannot be read, a column that is needed and not there, a row of another length, a value of another type."""
     try:
         rows = read_rows(path)
         header = _header(path) if not rows else [name for name in rows[0] if name is not None]
@@ -32,12 +32,13 @@ def read(path: Path, row_type: type[R]) -> list[R]:
         return []
     hints = get_type_hints(row_type)
     nullable = {name for name, hint in hints.items() if NoneType in get_args(hint)}
+    fill = dict.fromkeys(nullable) | dict(older or {})
     defaults = {field.name for field in fields(row_type) if field.default is not MISSING}
-    if missing := [name for name in hints if name not in header and name not in nullable | defaults]:
+    if missing := [name for name in hints if name not in header and name not in {*fill, *defaults}]:
         some = f"{missing[0]} (and {len(missing) - 1} more)" if len(missing) > 1 else missing[0]
         raise RequestError(f"{path}: has no column {some}, so no report can be made of it; move it away")
     adapter = TypeAdapter(row_type)
-    return [_typed(path, number, row, adapter, nullable) for number, row in enumerate(rows, 1)]
+    return [_typed(path, number, row, adapter, nullable, fill) for number, row in enumerate(rows, 1)]
 
 
 def _header(path: Path) -> list[str]:
@@ -48,11 +49,19 @@ def _header(path: Path) -> list[str]:
         return next(csv.reader(file), [])
 
 
-def _typed(path: Path, number: int, row: dict[str, str], adapter: TypeAdapter[R], nullable: set[str]) -> R:
+def _typed(
+    path: Path,
+    number: int,
+    row: dict[str, str],
+    adapter: TypeAdapter[R],
+    nullable: set[str],
+    fill: Mapping[str, str | None],
+) -> R:
     if None in row or None in row.values():
         raise RequestError(f"{path}: row {number} is not as long as the header; move the file away")
-    values: dict[str, Any] = dict.fromkeys(nullable)
-    values |= {name: None if text == "" and name in nullable else text for name, text in row.items()}
+    values: dict[str, Any] = dict(fill) | {
+        name: None if text == "" and name in nullable else text for name, text in row.items()
+    }
     try:
         return adapter.validate_python(values)
     except ValidationError as error:

@@ -35,4 +35,4 @@ class Results:
 
 def load(folder: Path) -> Results:
     """The rows of every known CSV in a folder. Raises: RequestError, one line, for a file that is off."""
-    return Results({section.csv: read(folder / section.csv, section.row_type) for section in SECTIONS})
+    return Results({section.csv: read(folder / section.csv, section.row_type, section.older) for section in SECTIONS})

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Generic, TypeVar
 
@@ -41,6 +41,8 @@ class Section(Generic[R]):
     row_type: type[R]
     command: str
     tables: Callable[[Sequence[R]], list[Table]]
+    older: Mapping[str, str] = field(default_factory=dict)
+    """What columns that were added later hold in rows of files that lack them."""
 
 
 def markdown(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
