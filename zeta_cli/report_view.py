@@ -18,7 +18,7 @@ STYLES = {"reproduced": "green", "partly": "yellow", "not reproduced": "red", "n
 
 
 def show(report: Report, figures: Sequence[Path]) -> None:
-    """Everything that the page has; the rules of the verdicts are in the page alone."""
+    """Everything that the page has, but of each claim the first setting, and no rules of verdicts."""
     from zeta_core.studies.report.page import devices, summary
     from zeta_core.studies.report.page import figures as found
 
@@ -28,7 +28,7 @@ def show(report: Report, figures: Sequence[Path]) -> None:
         for name in ("verdict", "claim", "paper", "committed evidence", "this machine", "made on"):
             table.add_column(name)
         for line in lines:
-            cells = (line.claim.text, line.claim.paper, found(line.evidence), found(line.here))
+            cells = (line.claim.text, line.claim.paper, found(line.evidence, 1), found(line.here, 1))
             texts = [Text(cell.replace("<br>", "\n")) for cell in (*cells, devices(line.evidence, line.here))]
             table.add_row(Text(line.verdict, style=STYLES[line.verdict]), *texts)
         out.print(table)

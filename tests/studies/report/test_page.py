@@ -58,6 +58,16 @@ def test_both_folders_stand_beside_each_other(folders):
     assert not (here / "REPORT.md").exists()
 
 
+def test_of_many_settings_some_are_shown_and_the_rest_counted(folders):
+    here, committed = folders
+    for steps in (10, 20, 30, 40):
+        append_rows(committed / "ablate.csv", sweep("dk", "d_k", {1: 0.5, 3: 0.9, 8: 0.9}, steps=steps))
+    text = make_report(here, committed).text
+    assert (
+        "and 1 more setting |" in text and "[mqar, 512 tokens, width 128, 10 steps, 3 seeds]: reproduced<br>" in text
+    )
+
+
 def test_this_machine_decides_where_the_evidence_cannot(folders):
     here, committed = folders
     (committed / "ablate.csv").unlink()
@@ -104,8 +114,12 @@ def test_overlaps_beside_the_paper_s_and_heads():
     rows = [locality_row(d_k=d_k, overlap=0.5 + 0.01 * seed, seed=seed) for d_k in (1, 3, 8) for seed in (0, 1)]
     rows += [head_row(head, recall=0.7, recall_choosing=0.5) for head in (0, 1)]
     rows.append(head_row(None, miss=0.4, miss_all_predicted=0.16, miss_all_measured=0.2))
-    cloud, picture, recall, misses = locality_tables(rows)
-    assert cloud.rows[1] == ("512", "3", "1", "12", "50.5", "0.7", "50.0", "51.0", "2", "", "80-90")
-    assert cloud.rows[2][-1] == "-" and picture.figure is not None and not picture.head
+    lengths = [locality_row(seq_len=seq_len) for seq_len in (1024, 2048)]
+    assert [table.figure.stem for table in locality_tables([*rows, *lengths]) if table.figure] == [
+        "locality-dk", "locality-length-64"
+    ]  # fmt: skip
+    cloud, picture, recall, misses = locality_tables([locality_row(bits=2, seed=9), *rows])
+    assert cloud.rows[2] == ("512", "3", "1", "12", "50.5", "0.7", "50.0", "51.0", "2", "", "80-90")
+    assert cloud.rows[3][-1] == "-" and picture.figure is not None and not picture.head
     assert recall.rows[0][3] == "70.0" and recall.rows[0][-1] == "over 60" and recall.rows[0][9] == "50.0"
     assert misses.rows[0][-3:] == ("40.0", "16.0", "20.0")

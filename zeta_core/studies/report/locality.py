@@ -86,8 +86,8 @@ def _over_d_k(rows: Sequence[LocalityRow]) -> Table | None:
 def _over_length(rows: Sequence[LocalityRow]) -> Table | None:
     """No table of its own: the picture over the number of points at the paper's d_K, a line for each distribution."""
     series: dict[str, list[Place]] = {}
-    shown = [row for row in rows if row.d_k == 3 and row.curves == 1]
-    shown = [row for row in shown if row.bits == shown[0].bits]
+    of_bits = by([row for row in rows if row.d_k == 3 and row.curves == 1], "bits").values()
+    shown = max(of_bits, key=lambda group: len({row.seq_len for row in group}), default=[])
     for (points, seq_len), group in by(sorted(shown, key=lambda row: row.seq_len), "points", "seq_len").items():
         series.setdefault(points, []).append(Place(f"{seq_len:,}", overlap(group)))
     series = {points: places for points, places in series.items() if len(places) >= FEW}

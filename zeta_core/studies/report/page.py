@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .claim import MEANING, Claim, Finding, Judged, Verdict
+from .spread import counted
 from .table import Section, Table, markdown
 
 HEAD = ("verdict", "claim", "paper", "committed evidence", "this machine", "made on", "command")
@@ -37,14 +38,14 @@ def summary(lines: Sequence[Line]) -> str:
     return ", ".join(f"{number} {verdict}" for verdict, number in counts.items() if number)
 
 
-def figures(judged: Judged | None, *, same: str = SAME) -> str:
-    """What was found, each with its setting; a verdict is added where findings differ in it."""
+def figures(judged: Judged | None, most: int = SHOWN) -> str:
+    """What was found, each with its setting; a verdict is added where findings differ in it. most: findings shown."""
     if judged is None:
-        return same
+        return SAME
     several = len({finding.verdict for finding in judged.findings}) > 1
-    shown = [_words(finding, several) for finding in judged.findings[:SHOWN]]
-    if (rest := len(judged.findings) - SHOWN) > 0:
-        shown.append(f"and {rest} more settings")
+    shown = [_words(finding, several) for finding in judged.findings[:most]]
+    if (rest := len(judged.findings) - most) > 0:
+        shown.append(f"and {counted(rest, 'more setting')}")
     return "<br>".join(shown) or "-"
 
 

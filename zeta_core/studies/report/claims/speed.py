@@ -47,7 +47,7 @@ def finding(verdict: Verdict, figure: str, rows: Sequence[BenchRow], frame: pd.D
     """With the shape and the least number of calls behind a median."""
     first = rows[0]
     how = "" if frame.empty else f", {frame['timing'].iloc[0]}"
-    setting = f"batch {first.batch}, {first.heads} heads of {first.d_v}, {first.dtype}{how}"
+    setting = f"{first.preset}: batch {first.batch}, {first.heads} heads of {first.d_v}, {first.dtype}{how}"
     calls = "" if frame.empty else f"{counted(int(frame['repeats'].min()), 'call')} or more"
     return Finding(verdict, figure, setting, first.device, calls)
 
