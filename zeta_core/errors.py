@@ -29,6 +29,14 @@ class RunBusy(RequestError):
     """Another process is at this run."""
 
 
+class DataError(RequestError):
+    """A task's files are broken, or are others than what was asked for."""
+
+
+class DataMissing(DataError):
+    """A task's examples have not been made or imported yet."""
+
+
 class ConfigError(RequestError):
     """A configuration breaks one or more rules; `lines` has one message for each."""
 
