@@ -6,6 +6,7 @@ from studies.bench.shapes import Doubling, request, shape
 
 from zeta_core.studies.bench import measure
 from zeta_core.studies.bench.measure import Bench, Request, call_of
+from zeta_core.studies.bench.providers.fla_nsa import FlaNsaProvider
 from zeta_core.studies.bench.providers.sdpa import SdpaProvider
 from zeta_core.studies.bench.providers.zeta import ZetaProvider
 from zeta_core.studies.bench.timing import profiled_peak, quantile, times_ms
@@ -90,10 +91,10 @@ def test_forward_is_without_gradients_and_backward_gives_all_of_them():
 
 
 def test_the_check_is_of_a_short_slice():
-    small = measure.slice_of(shape(seq_len=100_000, batch=32, heads=8))
-    assert (small.seq_len, small.batch, small.heads) == (256, 1, 2)
-    assert measure.slice_of(shape()) == shape()
-    assert measure.slice_of(shape(points="equal")).points == "random"
+    small = Doubling().slice_of(shape(seq_len=100_000, batch=32, heads=8, points="equal"))
+    assert (small.seq_len, small.batch, small.heads, small.points) == (256, 1, 2, "random")
+    assert Doubling().slice_of(shape()) == shape()
+    assert FlaNsaProvider().slice_of(shape(heads=8)).heads == 8
 
 
 @pytest.mark.parametrize(("budget", "fewest", "most"), [(0.0, 1, 1), (0.004, 1, 4), (0.01, 5, 10), (10.0, 50, 50)])

@@ -18,8 +18,6 @@ from .case import Mode, Shape, Timing
 from .providers import Problem, Provider
 from .timing import captured, profiled_peak, quantile, timed_with_memory, times_ms
 
-SLICE = 256
-"""Tokens of the check before the timing; one sequence, at most two heads."""
 DRAWS = 8
 """Weightings of the output whose gradients are checked: one alone may nearly cancel where an input is one number."""
 LIMITS = {"fp32": 1e-4, "fp16": 1e-2, "bf16": 2e-2}
@@ -109,7 +107,7 @@ class Bench:
 
     def measured(self, request: Request) -> Measurement:
         """Times and memory. Raises: whatever the provider raises."""
-        small = slice_of(request.shape)
+        small = request.provider.slice_of(request.shape)
         key = (request.provider, small, request.mode)
         if key not in self.checked:
             self.checked[key] = self.difference(*key)
@@ -153,14 +151,6 @@ class Bench:
             if not error <= limit:
                 return f"{name} is off its definition by {error:.1e} in {shape.dtype}, {limit:.0e} is allowed"
         return None
-
-
-def slice_of(shape: Shape) -> Shape:
-    """The small shape that is checked before a shape is timed.
-
-    With random points: where all are equal a gradient is nothing but rounding, which `zeta check` judges."""
-    heads = min(shape.heads, 2)
-    return replace(shape, seq_len=min(shape.seq_len, SLICE), batch=1, heads=heads, points="random")
 
 
 def problem_of(provider: Provider, shape: Shape, device: torch.device) -> Problem:

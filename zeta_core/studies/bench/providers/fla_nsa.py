@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import ClassVar, Literal
 
 import torch
@@ -31,6 +32,10 @@ class FlaNsaProvider(Provider):
         if width % GROUP or width // GROUP < 16:
             return f"its {GROUP} query heads need a width of {16 * GROUP} or more, a multiple of {GROUP}, not {width}"
         return None if shape.causal else "is causal; leave --bidirectional out"
+
+    def slice_of(self, shape: Shape) -> Shape:
+        """With all heads: their width together is what its own heads share."""
+        return replace(super().slice_of(shape), heads=shape.heads)
 
     def backend(self, device: torch.device) -> str:
         """fla's version."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from typing import ClassVar
 
@@ -13,6 +13,9 @@ from torch import Tensor
 from zeta_core.config import Config
 
 from ..case import Shape
+
+SLICE = 256
+"""Tokens of the check before the timing."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +49,13 @@ class Provider(Config):
     def uncapturable(self, device: torch.device) -> str | None:
         """Why its calls cannot be replayed from a CUDA graph, or None if they can."""
         return None
+
+    def slice_of(self, shape: Shape) -> Shape:
+        """The small shape that is checked before a shape is timed: one sequence of 256 tokens and two heads at most.
+
+        With random points: where all are equal a gradient is nothing but rounding, which `zeta check` judges."""
+        seq_len, heads = min(shape.seq_len, SLICE), min(shape.heads, 2)
+        return replace(shape, seq_len=seq_len, batch=1, heads=heads, points="random")
 
     def needs_bytes(self, shape: Shape, backward: bool) -> int:
         """An estimate from below of what a call allocates, inputs included."""
