@@ -72,7 +72,8 @@ class TaskData:
     """A task's examples.
 
     num_classes: None if tokens are labelled. metric: what is reported as the score, `accuracy` (a fraction,
-    higher is better) or `loss` (nats a token). fingerprint: of the parameters and the first examples."""
+    higher is better) or `loss` (nats a token). fingerprint: of the parameters and the first examples.
+    majority: the share of the commonest class in the test split; None if tokens are labelled."""
 
     parts: Mapping[Split, tuple[Part, ...]]
     vocab_size: int
@@ -80,6 +81,7 @@ class TaskData:
     num_classes: int | None
     metric: Literal["accuracy", "loss"]
     fingerprint: str
+    majority: float | None = None
 
 
 class TaskConfigBase(Config):
