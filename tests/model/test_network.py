@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from zeta_core.attention import AttentionConfig, ExactTopkConfig, SoftmaxConfig, ZetaConfig
-from zeta_core.config import union_members
+from zeta_core.config import identity, union_members
 from zeta_core.errors import OptionError, ShapeError
 from zeta_core.model import ModelConfig, Network
 
@@ -52,6 +52,30 @@ def test_an_encoder_sees_all(mixer):
     other = given.clone()
     other[:, -1] = (given[:, -1] + 7) % VOCABULARY
     assert not torch.allclose(model.hidden(other)[:, 0], model.hidden(given)[:, 0], atol=1e-6)
+
+
+@every_mixer
+@pytest.mark.parametrize("short_conv", [0, 3])
+def test_a_causal_encoder_ignores_the_future_and_an_encoder_does_not(mixer, short_conv):
+    given, other = tokens(), tokens()
+    other[:, 11:] = (given[:, 11:] + 7) % VOCABULARY
+    for causal in (True, False):
+        model = network(mixer, form="encoder", causal=causal, num_classes=5, pooling="cls", short_conv=short_conv)
+        assert model.config.is_causal == causal and model.blocks[0].mixer.causal == causal
+        before, after = model.hidden(given)[:, :11], model.hidden(other)[:, :11]
+        assert torch.equal(before, after) == causal
+        assert not torch.allclose(model(given), model(other), atol=1e-6)
+
+
+def test_a_decoder_is_causal_by_itself():
+    assert ModelConfig().is_causal and not ModelConfig(form="encoder").is_causal
+    with pytest.raises(ValueError, match="a decoder is causal already"):
+        ModelConfig(causal=True)
+
+
+def test_the_causal_encoder_came_later():
+    assert "causal" not in identity(ModelConfig(form="encoder"))
+    assert identity(ModelConfig(form="encoder", causal=True))["causal"] is True
 
 
 @every_mixer
@@ -109,9 +133,9 @@ def test_a_padded_sequence_is_classified_as_the_shorter_one(mixer, pooling, posi
 
 @every_mixer
 @pytest.mark.parametrize("pooling", ["mean", "cls"])
-@pytest.mark.parametrize("form", ["decoder", "encoder"])
+@pytest.mark.parametrize("form", ["decoder", "encoder", "causal encoder"])
 def test_padded_tokens_do_not_reach_the_classes(mixer, pooling, form):
-    model = network(mixer, num_classes=5, form=form, pooling=pooling)
+    model = network(mixer, num_classes=5, form=form.split()[-1], causal=form == "causal encoder", pooling=pooling)
     mask = torch.zeros(3, SEQ_LEN, dtype=torch.bool)
     mask[0, 17:] = mask[1, 4:6] = mask[2] = True
     given, other = tokens(batch=3), tokens(batch=3)

@@ -24,6 +24,7 @@ CHANGES: dict[str, object] = {
     "attention.curves": 6, "attention.refine": 2, "attention.selection": "all",
     "model.d_model": 32, "model.num_layers": 1, "model.num_heads": 1, "model.d_mlp": 64, "model.short_conv": 0,
     "model.positions": "none", "model.form": "encoder", "model.pooling": "cls", "model.dropout": 0.1,
+    "model.causal": True,
     "training.steps": 10, "training.batch_size": 8, "training.accumulate": 2, "training.learning_rate": 1e-3,
     "training.warmup_steps": 1, "training.weight_decay": 0.0, "training.clip_norm": 2.0,
     "training.eval_every": 10, "training.stop_at": 0.9,
@@ -33,6 +34,7 @@ BESIDES = {
     "attention.chunk_size": {"attention.num_chunks": None},
     "attention.visibility": {"attention.selection": "exact"},
     "attention.curves": {"attention.top_k": 12},
+    "model.causal": {"model.form": "encoder"},
 }
 UNCHANGED = {"training.checkpoint_seconds"}
 
@@ -66,7 +68,7 @@ def test_every_field_changes_the_id(path):
     besides = BESIDES.get(path, {})
     run = changed(besides, {path: CHANGES[path]})
     assert identify(run, DATA) != identify(BASE, DATA)
-    if path in ("attention.visibility", "attention.curves"):
+    if path in ("attention.visibility", "attention.curves", "model.causal"):
         assert identify(run, DATA) != identify(changed(besides), DATA)
 
 

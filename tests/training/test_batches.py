@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
+import torch
 from training.tiny import DATA
 
-from zeta_core.tasks import MqarConfig
+from zeta_core.tasks import Batch, MqarConfig
 from zeta_core.training.batches import BatchOrder
 
 MIXED = MqarConfig.model_validate({
@@ -66,3 +67,19 @@ def test_the_parts_come_mixed():
     order = BatchOrder(MIXED, 8, seed=1)
     epochs = {tuple(order.at(6 * epoch + step)[0].seq_len for step in range(6)) for epoch in range(8)}
     assert len(epochs) > 3
+
+
+def test_a_batch_is_cut_to_its_shortest_example():
+    tokens = torch.arange(12).view(2, 6)
+    mask = torch.tensor([[False] * 4 + [True] * 2, [False] * 5 + [True]])
+    assert torch.equal(Batch(tokens, torch.zeros(2)).unpadded(), tokens)
+    assert torch.equal(Batch(tokens, torch.zeros(2), mask).unpadded(), tokens[:, :4])
+    assert Batch(tokens, torch.zeros(2), torch.ones_like(mask)).unpadded().shape == (2, 1)
+
+
+def test_a_batch_moves_with_both_documents():
+    tokens, mask = torch.zeros(2, 6, dtype=torch.int64), torch.zeros(2, 6, dtype=torch.bool)
+    moved = Batch(tokens, torch.zeros(2), mask, tokens + 1, ~mask).to(torch.device("meta"))
+    assert all(t.device.type == "meta" for t in (moved.tokens, moved.key_padding_mask, moved.second))
+    assert moved.second_padding_mask.device.type == "meta"
+    assert Batch(tokens, torch.zeros(2)).to(torch.device("cpu")).second is None

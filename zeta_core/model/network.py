@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, Self
 
 import torch
-from pydantic import Field, NonNegativeInt, PositiveInt
+from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 from torch import Tensor, nn
 
 from zeta_core.attention import AttentionConfig
-from zeta_core.config import Config
+from zeta_core.config import Config, added_later
 from zeta_core.errors import OptionError, ShapeError
 from zeta_core.ops.impl import Impl
 
 from .block import Block
+from .heads import PairHead
 
 POSITION_STD = 0.02
 
@@ -30,10 +31,23 @@ class ModelConfig(Config):
     """Width of the convolution on the mixer's input; 0: none."""
     positions: Literal["learned", "none"] = "learned"
     form: Literal["decoder", "encoder"] = "decoder"
-    """decoder: causal. encoder: every token sees every other."""
+    """decoder: causal. encoder: every token sees every other, unless `causal` is set."""
+    causal: bool = Field(default=False, json_schema_extra=added_later(False))
+    """An encoder whose tokens see only earlier ones: the paper does not say which form its classifiers had."""
     pooling: Literal["mean", "cls"] = "mean"
     """How a classifier sums up a sequence."""
     dropout: float = Field(default=0.0, ge=0, lt=1)
+
+    @model_validator(mode="after")
+    def _form_fits(self) -> Self:
+        if self.causal and self.form == "decoder":
+            raise OptionError("causal=true is for form='encoder': a decoder is causal already; leave it out")
+        return self
+
+    @property
+    def is_causal(self) -> bool:
+        """Whether a token sees only earlier ones."""
+        return self.causal or self.form == "decoder"
 
     def build(
         self,
@@ -42,13 +56,22 @@ class ModelConfig(Config):
         vocab_size: int,
         max_len: int,
         num_classes: int | None = None,
+        num_documents: Literal[1, 2] = 1,
         impl: Impl = "auto",
     ) -> Network:
         """The network for tokens 0..vocab_size-1 and sequences of up to max_len.
 
-        num_classes None: token logits over the vocabulary; else one set of class logits a sequence.
-        Raises: OptionError if num_heads does not divide d_model."""
-        return Network(self, attention, vocab_size=vocab_size, max_len=max_len, num_classes=num_classes, impl=impl)
+        num_classes None: token logits over the vocabulary; else one set of class logits a sequence, or one for the
+        two documents of an example. Raises: OptionError if num_heads does not divide d_model."""
+        return Network(
+            self,
+            attention,
+            vocab_size=vocab_size,
+            max_len=max_len,
+            num_classes=num_classes,
+            num_documents=num_documents,
+            impl=impl,
+        )
 
 
 class Network(nn.Module):
@@ -64,10 +87,11 @@ class Network(nn.Module):
         vocab_size: int,
         max_len: int,
         num_classes: int | None = None,
+        num_documents: Literal[1, 2] = 1,
         impl: Impl = "auto",
     ) -> None:
         super().__init__()
-        d_model, causal = config.d_model, config.form == "decoder"
+        d_model, d_mlp = config.d_model, config.d_mlp or 4 * config.d_model
         if d_model % config.num_heads:
             raise OptionError(
                 f"d_model={d_model} is not divisible by num_heads={config.num_heads}; choose one that is"
@@ -81,15 +105,20 @@ class Network(nn.Module):
         self.blocks = nn.ModuleList(
             Block(
                 d_model,
-                attention.build(d_model, config.num_heads, causal=causal, impl=impl),
-                d_mlp=config.d_mlp or 4 * d_model,
+                attention.build(d_model, config.num_heads, causal=config.is_causal, impl=impl),
+                d_mlp=d_mlp,
                 short_conv=config.short_conv,
                 dropout=config.dropout,
             )
             for _ in range(config.num_layers)
         )
         self.norm = nn.LayerNorm(d_model)
-        self.classifier = None if num_classes is None else nn.Linear(d_model, num_classes)
+        self.classifier: nn.Linear | PairHead | None = None
+        if num_classes is not None:
+            paired = num_documents == 2
+            self.classifier = (
+                PairHead(d_model, num_classes, d_mlp=d_mlp) if paired else nn.Linear(d_model, num_classes)
+            )
         # Tied logits start with unit variance, and a token weighs more than its position: with both as small as
         # positions, recall is learned far later.
         nn.init.normal_(self.embedding.weight, std=d_model**-0.5)
@@ -97,19 +126,43 @@ class Network(nn.Module):
             nn.init.normal_(self.positions.weight, std=POSITION_STD)
 
     def forward(
-        self, tokens: Tensor, labelled: Tensor | None = None, key_padding_mask: Tensor | None = None
+        self,
+        tokens: Tensor,
+        labelled: Tensor | None = None,
+        key_padding_mask: Tensor | None = None,
+        second: Tensor | None = None,
+        second_padding_mask: Tensor | None = None,
     ) -> Tensor:
         """Logits: of the classes, [batch, num_classes], or of tokens, [labelled positions, vocab_size].
 
         tokens: [batch, seq_len] int64. labelled: [batch, seq_len] bool, where token logits are wanted (None:
-        everywhere). key_padding_mask: [batch, seq_len] bool, True = ignore.
-        Raises: ShapeError if the sequence is longer than max_len."""
+        everywhere). key_padding_mask: [batch, seq_len] bool, True = ignore. second, second_padding_mask: the other
+        document of each example, like tokens and their mask, for a model built for two.
+        Raises: ShapeError if the sequence is longer than max_len, or the second document is missing or too many."""
+        if isinstance(self.classifier, PairHead) or second is not None:
+            return self.of_pairs(tokens, key_padding_mask, second, second_padding_mask)
         hidden = self.hidden(tokens, key_padding_mask)
         if self.classifier is not None:
             logits: Tensor = self.classifier(self.pooled(hidden, key_padding_mask))
             return logits
         hidden = hidden.flatten(0, 1) if labelled is None else hidden[labelled]
         return nn.functional.linear(hidden, self.embedding.weight)
+
+    def of_pairs(
+        self, first: Tensor, first_mask: Tensor | None, second: Tensor | None, second_mask: Tensor | None
+    ) -> Tensor:
+        """Class logits of pairs of documents, which the encoder sees as one batch of single ones."""
+        if not isinstance(self.classifier, PairHead) or second is None or first.shape != second.shape:
+            shapes = f"{list(first.shape)} and {None if second is None else list(second.shape)}"
+            given = "two documents" if isinstance(self.classifier, PairHead) else "one document"
+            raise ShapeError(f"the model is for {given} an example, of one shape; these are {shapes}")
+        mask = None
+        if first_mask is not None or second_mask is not None:
+            masks = (first_mask, second_mask)
+            mask = torch.cat([torch.zeros_like(first, dtype=torch.bool) if m is None else m for m in masks])
+        encoded = self.pooled(self.hidden(torch.cat((first, second)), mask), mask)
+        logits: Tensor = self.classifier(*encoded.chunk(2))
+        return logits
 
     def hidden(self, tokens: Tensor, key_padding_mask: Tensor | None = None) -> Tensor:
         """The last hidden states, normed: [batch, seq_len, d_model]; one more with a CLS token."""

@@ -192,6 +192,7 @@ def train_job(
             vocab_size=job.data.vocab_size,
             max_len=job.data.max_len,
             num_classes=job.data.num_classes,
+            num_documents=job.data.num_documents,
             impl=run.impl,
         )
         parameters = network.num_parameters()

@@ -25,8 +25,7 @@ def reachable(run: TrainRun, *parts: Part) -> float | None:
         if (found := part.lookups()) is not None:
             query, answer = found
             everything = torch.ones_like(query, dtype=torch.bool)
-            encoder = run.model.form == "encoder"
-            seen.append(everything if encoder else run.attention.sees(query, answer, part.seq_len))
+            seen.append(everything if not run.model.is_causal else run.attention.sees(query, answer, part.seq_len))
     return float(torch.cat(seen).double().mean()) if seen else None
 
 
@@ -48,7 +47,7 @@ def unreachable_warning(run: TrainRun, data: TaskData) -> str | None:
 def unbound_warning(run: TrainRun) -> str | None:
     """A plain line to read before training if no layer lets a token meet the one before it."""
     neighbours = torch.tensor([1]), torch.tensor([0])
-    if run.model.form == "encoder" or run.model.short_conv > 1 or run.attention.sees(*neighbours, run.task.longest):
+    if not run.model.is_causal or run.model.short_conv > 1 or run.attention.sees(*neighbours, run.task.longest):
         return None
     return (
         f"warning: nothing binds a key to the value that follows it: model.short_conv={run.model.short_conv} and no "

@@ -27,11 +27,14 @@ class Batch:
     """Some examples of one part.
 
     tokens: [batch, seq_len] int64. labels: [batch, seq_len] int64 with -100 where nothing is asked, or [batch]
-    classes. key_padding_mask: [batch, seq_len] bool, True = ignore; None if nothing is padded."""
+    classes. key_padding_mask: [batch, seq_len] bool, True = ignore; None if nothing is padded. What is padded is so
+    at the end. second, second_padding_mask: the same of the other document, where an example has two."""
 
     tokens: Tensor
     labels: Tensor
     key_padding_mask: Tensor | None = None
+    second: Tensor | None = None
+    second_padding_mask: Tensor | None = None
 
     @property
     def num_labels(self) -> int:
@@ -40,8 +43,16 @@ class Batch:
 
     def to(self, device: torch.device) -> Batch:
         """The same on another device."""
-        mask = None if self.key_padding_mask is None else self.key_padding_mask.to(device)
-        return Batch(self.tokens.to(device), self.labels.to(device), mask)
+        optional = (self.key_padding_mask, self.second, self.second_padding_mask)
+        moved = (None if tensor is None else tensor.to(device) for tensor in optional)
+        return Batch(self.tokens.to(device), self.labels.to(device), *moved)
+
+    def unpadded(self) -> Tensor:
+        """The tokens cut to the shortest example, so that none is padded; at least one token each."""
+        if self.key_padding_mask is None:
+            return self.tokens
+        shortest = int((~self.key_padding_mask).sum(1).min())
+        return self.tokens[:, : max(1, shortest)]
 
 
 class Part(ABC):
@@ -49,6 +60,7 @@ class Part(ABC):
 
     name: str
     seq_len: int
+    num_documents: Literal[1, 2] = 1
 
     @abstractmethod
     def __len__(self) -> int:
@@ -73,7 +85,8 @@ class TaskData:
 
     num_classes: None if tokens are labelled. metric: what is reported as the score, `accuracy` (a fraction,
     higher is better) or `loss` (nats a token). fingerprint: of the parameters and the first examples.
-    majority: the share of the commonest class in the test split; None if tokens are labelled."""
+    majority: the share of the commonest class in the test split; None if tokens are labelled. num_documents: 2 if an
+    example is a pair of them."""
 
     parts: Mapping[Split, tuple[Part, ...]]
     vocab_size: int
@@ -82,6 +95,7 @@ class TaskData:
     metric: Literal["accuracy", "loss"]
     fingerprint: str
     majority: float | None = None
+    num_documents: Literal[1, 2] = 1
 
 
 class TaskConfigBase(Config):
@@ -108,6 +122,6 @@ def fingerprint(config: Config, parts: Mapping[Split, tuple[Part, ...]]) -> str:
     for split in SPLITS:
         for part in parts[split]:
             batch = part.batch(np.arange(min(FINGERPRINT_EXAMPLES, len(part))))
-            for tensor in (batch.tokens, batch.labels):
+            for tensor in (batch.tokens, batch.labels, *(() if batch.second is None else (batch.second,))):
                 digest.update(tensor.to(torch.int64).numpy().astype("<i8").tobytes())
     return digest.hexdigest()[:16]

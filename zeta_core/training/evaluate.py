@@ -33,7 +33,8 @@ def loss_and_hits(model: nn.Module, batch: Batch) -> tuple[Tensor, Tensor, Tenso
         labelled = batch.labels != IGNORED
         logits, labels = model(batch.tokens, labelled, batch.key_padding_mask), batch.labels[labelled]
     else:
-        logits, labels = model(batch.tokens, None, batch.key_padding_mask), batch.labels
+        other = () if batch.second is None else (batch.second, batch.second_padding_mask)
+        logits, labels = model(batch.tokens, None, batch.key_padding_mask, *other), batch.labels
     loss = F.cross_entropy(logits.float(), labels, reduction="sum")
     return loss, (logits.argmax(-1) == labels).sum(), torch.tensor(labels.numel(), device=loss.device)
 
@@ -45,7 +46,7 @@ def evaluate(model: nn.Module, parts: Sequence[Part], accelerator: Accelerator) 
     model.eval()
     sums = torch.zeros(len(parts), 3, dtype=torch.float64, device="cpu")
     for row, part in enumerate(parts):
-        size = max(1, EVAL_BATCH_TOKENS // part.seq_len)
+        size = max(1, EVAL_BATCH_TOKENS // (part.seq_len * part.num_documents))
         mine = np.arange(accelerator.process_index, len(part), accelerator.num_processes)
         for start in range(0, len(mine), size):
             batch = part.batch(mine[start : start + size]).to(accelerator.device)

@@ -196,7 +196,7 @@ def _validate(
     part = data.parts["validation"][-1]
     few = part.batch(torch.arange(min(STATISTICS_EXAMPLES, len(part))).numpy()).to(accelerator.device)
     network.eval()
-    metrics.update(network.statistics(few.tokens))
+    metrics.update(network.statistics(few.unpadded()))
     network.train()
     return metrics
 
