@@ -114,13 +114,16 @@ def show(result: AblateResult, ablate: AblateRun) -> None:
     from zeta_core.studies.ablate.summary import summarise
 
     out = console()
-    cells = summarise(result.rows)
+    cells = summarise(result.rows, ablate.slices)
     several = len({cell.system for cell in cells}) > 1
+    parts = len(ablate.slices) > 1
     if cells:
         table = Table(title=f"{result.rows[0]['task']}: {ablate.axis}", title_justify="left")
         table.add_column(ablate.axis, no_wrap=True)
         if several:
             table.add_column("on")
+        if parts:
+            table.add_column("slice")
         for name in (f"mean {cells[0].metric}", "std", "95 % from", "to", "runs", "failed", "reachable"):
             table.add_column(name, justify="right")
         for cell in cells:
@@ -129,6 +132,7 @@ def show(result: AblateResult, ablate: AblateRun) -> None:
             table.add_row(
                 cell.axis_value,
                 *([cell.system] if several else []),
+                *([cell.part] if parts else []),
                 *numbers,
                 str(cell.n),
                 str(cell.failed or ""),

@@ -94,6 +94,18 @@ def test_two_axes_make_a_grid(tmp_path):
     assert [point.run.attention.d_k for point in points] == [1, 2, 1, 2]
 
 
+def test_two_axes_may_go_hand_in_hand(tmp_path):
+    file = tmp_path / "list.yaml"
+    text = "axes: {dk: [1, 2], model.d_model: [16, 32]}\ncombine: list\nseeds: [0]\nbase: {task: {kind: mqar}}\n"
+    file.write_text(text)
+    _, points = make_ablate(config=file)
+    assert values_of(points) == ["1,16", "2,32"]
+    assert [(point.run.attention.d_k, point.run.model.d_model) for point in points] == [(1, 16), (2, 32)]
+    file.write_text(text.replace("[16, 32]", "[16]"))
+    with pytest.raises(ConfigError, match="as many values of every axis, not 2 of dk, 1 of"):
+        make_ablate(config=file)
+
+
 def test_a_field_is_an_axis_by_its_path():
     _, points = make_ablate("model.d_model", task="mqar", values="16,32", seeds="0")
     assert [point.run.model.d_model for point in points] == [16, 32]

@@ -25,6 +25,14 @@ def test_seeds_of_a_value_are_one_cell():
     assert (transformer.system, transformer.mean) == ("transformer", 1.0)
 
 
+def test_other_slices_are_cells_of_their_own():
+    rows = [row("1", "0.5"), row("1", "0.1", part="pairs=4"), row("1", "0.3", part="pairs=4")]
+    assert [(cell.part, cell.mean) for cell in summarise(rows, ("all", "pairs=4"))] == [
+        ("all", 0.5),
+        ("pairs=4", 0.2),
+    ]
+
+
 def test_a_value_whose_runs_all_failed():
     (cell,) = summarise([row("1e+30", "", status="failed", reachable="")])
     assert (cell.n, cell.failed, cell.mean, cell.reachable) == (0, 1, None, None)

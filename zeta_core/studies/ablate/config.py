@@ -6,9 +6,9 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from zeta_core.config import Config, Layer, kinds, parse_yaml
 from zeta_core.errors import ConfigError, OptionError
@@ -29,12 +29,17 @@ SEPARATOR = ","
 
 
 class AblateRun(Config):
-    """A base run, what is changed in it, and the seeds. Several axes make a grid."""
+    """A base run, what is changed in it, and the seeds.
+
+    combine: several axes make a grid (every value with every other), or a list (the first of each, the second of
+    each, and so on). slices: the scores that are summarised, of all examples or of one kind of them."""
 
     kind: Literal["ablate"] = "ablate"
     axes: tuple[AnyAxis, ...]
     seeds: tuple[int, ...] = (0, 1, 2)
+    combine: Literal["grid", "list"] = "grid"
     on: System | Literal["both"] = "zeta"
+    slices: tuple[str, ...] = ("all",)
     base: dict[str, Any] = Field(default_factory=dict)
     """Values of the base run: the task's defaults, changed."""
 
@@ -46,6 +51,20 @@ class AblateRun(Config):
         if len(set(seeds)) < len(seeds):
             raise OptionError("seeds: one is there twice; give each once")
         return seeds
+
+    @model_validator(mode="after")
+    def _a_list_has_one_length(self) -> Self:
+        lengths = {len(axis.values) for axis in self.axes}
+        if self.combine == "list" and len(lengths) > 1:
+            found = ", ".join(f"{len(axis.values)} of {axis_name(axis)}" for axis in self.axes)
+            raise OptionError(f"combine='list' needs as many values of every axis, not {found}; use combine='grid'")
+        return self
+
+    @property
+    def combinations(self) -> list[tuple[Any, ...]]:
+        """The values that go together, one of each axis."""
+        values = [axis.values for axis in self.axes]
+        return list(zip(*values, strict=True)) if self.combine == "list" else list(itertools.product(*values))
 
     @property
     def systems(self) -> tuple[System, ...]:
@@ -114,7 +133,7 @@ def _points(run: AblateRun, base: Layer) -> Iterator[Point]:
     lines: dict[str, None] = {}
     points = []
     for seed, system in itertools.product(run.seeds, run.systems):
-        for combination in itertools.product(*(axis.values for axis in run.axes)):
+        for combination in run.combinations:
             layers = [base]
             if system == "transformer":
                 layers.append(_changes_layer(TRANSFORMER, "--on transformer"))

@@ -13,11 +13,12 @@ RESAMPLES = 10_000
 
 @dataclass(frozen=True)
 class Cell:
-    """One value of an axis. n: runs with a score; failed: runs without. low, high: the bootstrap's 95 % interval of
-    the mean, None for fewer than two runs."""
+    """One value of an axis. part: which examples, `all` or one kind of them. n: runs with a score; failed: runs
+    without. low, high: the bootstrap's 95 % interval of the mean, None for fewer than two runs."""
 
     axis_value: str
     system: str
+    part: str
     metric: str
     n: int
     failed: int
@@ -28,22 +29,23 @@ class Cell:
     reachable: float | None
 
 
-def summarise(rows: Sequence[dict[str, str]]) -> list[Cell]:
-    """The main scores (slice `all`) by value and system, in the order of the rows."""
-    groups: dict[tuple[str, str], list[dict[str, str]]] = {}
+def summarise(rows: Sequence[dict[str, str]], slices: Sequence[str] = ("all",)) -> list[Cell]:
+    """The scores of some slices by value and system, in the order of the rows; a run without a score is in `all`."""
+    groups: dict[tuple[str, str, str], list[dict[str, str]]] = {}
     for row in rows:
-        if row["slice"] == "all":
-            groups.setdefault((row["axis_value"], row["system"]), []).append(row)
-    return [_cell(value, system, found) for (value, system), found in groups.items()]
+        if row["slice"] in slices:
+            groups.setdefault((row["axis_value"], row["system"], row["slice"]), []).append(row)
+    return [_cell(*key, found) for key, found in groups.items()]
 
 
-def _cell(axis_value: str, system: str, rows: Sequence[dict[str, str]]) -> Cell:
+def _cell(axis_value: str, system: str, part: str, rows: Sequence[dict[str, str]]) -> Cell:
     values = np.array([float(row["value"]) for row in rows if row["status"] == "ok"])
     low, high = bootstrap(values)
     shares = [float(row["reachable"]) for row in rows if row.get("reachable")]
     return Cell(
         axis_value=axis_value,
         system=system,
+        part=part,
         metric=rows[0]["metric"],
         n=len(values),
         failed=sum(row["status"] != "ok" for row in rows),
