@@ -44,7 +44,9 @@ class Row:
 
 @dataclass(frozen=True, kw_only=True)
 class TrainRow(Row):
-    """One score of one trained model: results/train.csv."""
+    """One score of one trained model: results/train.csv.
+
+    entropy_nats: of the attention weights, and gamma_end: both at the last validation, the mean over layers."""
 
     attention: str
     d_model: int
@@ -75,6 +77,8 @@ class TrainRow(Row):
     slice: str
     value: float | None
     reachable: float | None
+    entropy_nats: float | None = None
+    gamma_end: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -116,9 +116,17 @@ def make_rows(
             slice=name,
             value=value,
             reachable=shares[name],
+            entropy_nats=over_layers(done, "entropy"),
+            gamma_end=over_layers(done, "gamma"),
         )
         for name, value in scores
     ]
+
+
+def over_layers(done: Fit | None, name: str) -> float | None:
+    """The mean of one statistic over the layers that have it, at the last validation; None if there is none."""
+    found = [] if done is None else [value for key, value in done.metrics.items() if key.endswith(f".{name}")]
+    return sum(found) / len(found) if found else None
 
 
 ROWS = "rows.json"

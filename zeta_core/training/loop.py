@@ -42,10 +42,13 @@ class Monitor(Protocol):
 
 @dataclass(frozen=True)
 class Fit:
-    """What came out: the progress at the end, and the scores on the test split at the best validation step."""
+    """What came out: the progress at the end, and the scores on the test split at the best validation step.
+
+    metrics: the last validation's, with each layer's statistics; empty if this sitting had none."""
 
     progress: Progress
     test: list[PartScore]
+    metrics: Mapping[str, float]
 
 
 def fit(
@@ -84,6 +87,7 @@ def fit(
     watch = Watch(accelerator, reads_every=READ_EVERY if accelerator.device.type == "cuda" else 1)
     started, saved_at = time.perf_counter() - progress.seconds, time.perf_counter()
     score: float | None = None if progress.best_step < 0 else progress.best_score
+    metrics: dict[str, float] = {}
     model.train()
     while progress.step < config.steps and not progress.finished:
         part, indices = order.at(progress.step)
@@ -144,7 +148,7 @@ def fit(
     progress.finished = True
     accelerator.wait_for_everyone()
     checkpoints.load_best(network)
-    return Fit(progress, evaluate(model, data.parts["test"], accelerator))
+    return Fit(progress, evaluate(model, data.parts["test"], accelerator), metrics)
 
 
 def check_batch(config: TrainingConfig, data: TaskData, num_processes: int) -> None:

@@ -264,6 +264,23 @@ def test_k():
     assert k({2: 0.95, 16: 0.9, 32: 0.9}) == ("reproduced", "not reproduced")
 
 
+def test_entropy():
+    """The entropy of 33 equal weights is 3.5 nats."""
+
+    def entropy(trained, fixed):
+        rows = [
+            row
+            for value, nats in (("trained", trained), ("1.0", fixed))
+            for row in sweep("gamma", "gamma", {value: 0.9}, entropy_nats=nats)
+        ]
+        return verdict("Trained gamma prevents collapse", results(ablate=rows))
+
+    assert entropy(2.0, 3.45) == "reproduced" and entropy(2.0, 0.1) == "reproduced"
+    assert entropy(2.0, 2.5) == "partly"
+    assert entropy(0.1, 2.0) == "not reproduced" and entropy(3.45, 3.45) == "not reproduced"
+    assert entropy(None, None) == "not run"
+
+
 def test_gamma_and_curves():
     def gamma(means):
         return verdict("Trained gamma is better", results(ablate=sweep("gamma", "gamma", means)))

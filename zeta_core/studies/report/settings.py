@@ -13,7 +13,8 @@ from zeta_core.records import TrainRow
 T = TypeVar("T", bound=TrainRow)
 NOT_SETTINGS = frozenset(
     ("study", "run_id", "status", "seed", "python", "triton", "commit", "wall_s", "peak_mib", "best_step",
-     "parameters", "value", "reachable", "axis", "axis_value", "trained", "reason", "log")
+     "parameters", "value", "reachable", "entropy_nats", "gamma_end", "axis", "axis_value", "trained", "reason",
+     "log")
 )  # fmt: skip
 """Columns that say how a run went, or name it. torch is a setting: another version may compute another thing."""
 MIXER_FIELDS = {kind: frozenset(mixer.model_fields) for kind, mixer in kinds(AttentionConfig).items()}
