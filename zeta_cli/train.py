@@ -111,6 +111,12 @@ def show(result: TrainResult) -> None:
         table.add_row(row.slice, f"{row.value:.4f}", *([f"{row.reachable:.3f}"] if "reachable" in names else []))
     out = console()
     out.print(table)
+    if first.majority is not None:
+        source = f" ({first.source})" if first.source else ""
+        out.print(
+            f"{first.examples:,} test examples{source}; the commonest class alone would score {first.majority:.4f}",
+            soft_wrap=True,
+        )
     out.print(
         f"best step {first.best_step} of {first.steps}, {first.wall_s:.0f} s on {first.device}, {first.dtype}, "
         f"{first.impl}",

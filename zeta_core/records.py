@@ -46,7 +46,9 @@ class Row:
 class TrainRow(Row):
     """One score of one trained model: results/train.csv.
 
-    entropy_nats: of the attention weights, and gamma_end: both at the last validation, the mean over layers."""
+    entropy_nats: of the attention weights, and gamma_end: both at the last validation, the mean over layers.
+    examples: how many answers the score is of. majority: the share of the commonest class among the test examples;
+    empty if tokens are labelled. source: where imported examples come from, and whether they stand in for others."""
 
     attention: str
     d_model: int
@@ -79,6 +81,9 @@ class TrainRow(Row):
     reachable: float | None
     entropy_nats: float | None = None
     gamma_end: float | None = None
+    examples: int | None = None
+    majority: float | None = None
+    source: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -131,6 +131,7 @@ def test_a_row_has_every_column_and_the_run_behind_it(tmp_path):
     assert (row.attention, row.top_k, row.num_chunks, row.chunk_size) == ("zeta", 6, None, 16)
     assert (row.curves, row.gamma, row.seed) == (3, "0.5", 3)
     assert row.wall_s > 0 and row.peak_mib > 10
+    assert (row.examples, row.majority, row.source) == (300 * 4, None, "")
     assert 0 < row.entropy_nats < math.log(7) and row.gamma_end == pytest.approx(0.5)
     assert f"{torch.get_num_threads()} threads" in row.device
     start = next(event for event in events if event[0] == "start")

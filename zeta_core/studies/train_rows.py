@@ -67,9 +67,11 @@ def make_rows(
     peak = torch.cuda.max_memory_allocated() / 2**20 if cuda else _resident_mib()
     shares = {part.name: reachable(run, part) for part in data.parts["test"]}
     shares["all"] = reachable(run, *data.parts["test"])
-    scores: list[tuple[str, float | None]] = [("all", None)]
+    scores: list[tuple[str, float | None, int | None]] = [("all", None, None)]
     if done is not None:
-        scores = [(score.name, getattr(score, data.metric)) for score in (done.test[-1], *done.test[:-1])]
+        scores = [
+            (score.name, getattr(score, data.metric), score.count) for score in (done.test[-1], *done.test[:-1])
+        ]
     return [
         TrainRow(
             study="train",
@@ -118,8 +120,11 @@ def make_rows(
             reachable=shares[name],
             entropy_nats=over_layers(done, "entropy"),
             gamma_end=over_layers(done, "gamma"),
+            examples=count,
+            majority=data.majority,
+            source=data.source,
         )
-        for name, value in scores
+        for name, value, count in scores
     ]
 
 

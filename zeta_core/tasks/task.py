@@ -86,7 +86,7 @@ class TaskData:
     num_classes: None if tokens are labelled. metric: what is reported as the score, `accuracy` (a fraction,
     higher is better) or `loss` (nats a token). fingerprint: of the parameters and the first examples.
     majority: the share of the commonest class in the test split; None if tokens are labelled. num_documents: 2 if an
-    example is a pair of them."""
+    example is a pair of them. source: where imported examples come from, and whether they stand in for others."""
 
     parts: Mapping[Split, tuple[Part, ...]]
     vocab_size: int
@@ -96,6 +96,7 @@ class TaskData:
     fingerprint: str
     majority: float | None = None
     num_documents: Literal[1, 2] = 1
+    source: str = ""
 
 
 class TaskConfigBase(Config):

@@ -14,9 +14,10 @@ T = TypeVar("T", bound=TrainRow)
 NOT_SETTINGS = frozenset(
     ("study", "run_id", "status", "seed", "python", "triton", "commit", "wall_s", "peak_mib", "best_step",
      "parameters", "value", "reachable", "entropy_nats", "gamma_end", "axis", "axis_value", "trained", "reason",
-     "log")
+     "log", "examples", "majority", "source")
 )  # fmt: skip
-"""Columns that say how a run went, or name it. torch is a setting: another version may compute another thing."""
+"""Columns that say how a run went, or name it. torch is a setting: another version may compute another thing.
+The last three follow from the data, which data_fingerprint names."""
 MIXER_FIELDS = {kind: frozenset(mixer.model_fields) for kind, mixer in kinds(AttentionConfig).items()}
 MIXER = tuple(field.name for field in fields(TrainRow) if any(field.name in names for names in MIXER_FIELDS.values()))
 """Columns of the attention part; empty in rows of a mixer that has no such field."""
