@@ -125,8 +125,10 @@ def _show_group(group: pd.DataFrame, title: str) -> None:
             longest = max(comparison.ratios)
             opponent, times_as_fast = comparison.ratios[longest]
             since = f"ahead from {comparison.crossover:,} on" if comparison.crossover else "not ahead there"
-            line = f"{dense.ours} is {number(times_as_fast)} times as fast as {opponent}, {name}, at {longest:,}"
-            line = f"{line}; {since}"
+            how = f"is {number(times_as_fast)} times as fast as"
+            if times_as_fast < 1:
+                how = f"takes {number(1 / times_as_fast)} times as long as"
+            line = f"{dense.ours} {how} {opponent}, {name}, at {longest:,}; {since}"
             out.print(line, soft_wrap=True)
     if dense.growth is not None:
         line = f"{dense.ours}'s time grows as N^{dense.growth:.2f} from {lengths[0]:,} to {lengths[-1]:,} tokens"
