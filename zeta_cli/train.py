@@ -104,17 +104,17 @@ def show(result: TrainResult) -> None:
         print(f"{result.run_id} is finished already; --force repeats it")
     first = result.rows[0]
     table = Table(title=f"{first.task}, {first.attention}: test scores")
-    names = ["slice", first.metric] + (["reachable"] if first.reachable is not None else [])
-    for name in names:
+    beside = [name for name in ("majority", "reachable") if getattr(first, name) is not None]
+    for name in ("slice", first.metric, *beside):
         table.add_column(name, justify="left" if name == "slice" else "right")
     for row in result.rows:
-        table.add_row(row.slice, f"{row.value:.4f}", *([f"{row.reachable:.3f}"] if "reachable" in names else []))
+        table.add_row(row.slice, f"{row.value:.4f}", *(f"{getattr(row, name):.3f}" for name in beside))
     out = console()
     out.print(table)
     if first.majority is not None:
         source = f" ({first.source})" if first.source else ""
         out.print(
-            f"{first.examples:,} test examples{source}; the commonest class alone would score {first.majority:.4f}",
+            f"{first.examples:,} test examples{source}; majority: what always saying the commonest class scores",
             soft_wrap=True,
         )
     out.print(

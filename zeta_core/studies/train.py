@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +23,7 @@ from zeta_core.tracking import Tracker, WandbMode, resolve_wandb
 from zeta_core.training import Monitor, check_batch, fit
 from zeta_core.training.checkpoint import Checkpoints
 
+from .data import make_if_small, say_on_stderr
 from .nearest import no_such_run
 from .train_failures import RunInterrupted, log_failure, out_of_memory, reason_of, status_of
 from .train_rows import make_rows, save_rows, saved_rows, unbound_warning, unreachable_warning
@@ -99,7 +100,7 @@ def run_train(
     has its row with the status `failed` or `oom`; RunInterrupted once it can be gone on with; StorageError."""
     run = run.resolved()
     wandb_mode, wandb_reason = resolve_wandb(wandb)
-    data = build_task(run)
+    data = build_task(run, monitor.say)
     path = out / "results" / CSV if table else None
     job = Job(run, data, RunFolder(out / "runs" / identify(run, data)), path)
     if path is not None:
@@ -141,9 +142,12 @@ def identify(run: TrainRun, data: TaskData) -> str:
     return run_id(f"{run.task.kind}-{run.attention.kind}", parts, data.fingerprint)
 
 
-def build_task(run: TrainRun) -> TaskData:
-    """The run's examples. Raises: OptionError if they do not fit in memory."""
+def build_task(run: TrainRun, say: Callable[[str], None] = say_on_stderr) -> TaskData:
+    """The run's examples; those that are made quickly are made now, which `say` is told.
+
+    Raises: OptionError if they do not fit in memory; DataError if their files are missing or broken."""
     try:
+        make_if_small(run.task, say)
         return run.task.build()
     except (MemoryError, RuntimeError) as error:
         if not out_of_memory(error):
