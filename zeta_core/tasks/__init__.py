@@ -4,10 +4,20 @@ from typing import Annotated
 
 from pydantic import Field
 
+from .image import ImageConfig
 from .listops import ListOpsConfig
 from .mqar import MqarConfig
+from .pathfinder import PathfinderConfig, PathXConfig
+from .retrieval import RetrievalConfig
 from .task import Batch, Part, TaskConfigBase, TaskData
+from .text import TextConfig
 
-TaskConfig = Annotated[MqarConfig | ListOpsConfig, Field(discriminator="kind")]
+TaskConfig = Annotated[
+    MqarConfig | ListOpsConfig | TextConfig | RetrievalConfig | ImageConfig | PathfinderConfig | PathXConfig,
+    Field(discriminator="kind"),
+]
 
-__all__ = ["Batch", "ListOpsConfig", "MqarConfig", "Part", "TaskConfig", "TaskConfigBase", "TaskData"]
+__all__ = [
+    "Batch", "ImageConfig", "ListOpsConfig", "MqarConfig", "Part", "PathXConfig", "PathfinderConfig",
+    "RetrievalConfig", "TaskConfig", "TaskConfigBase", "TaskData", "TextConfig",
+]  # fmt: skip
