@@ -2,13 +2,28 @@
 
 import pytest
 import torch
-from attention.variants import D_MODEL, LEAKING, MEMBERS, SEQ_LEN, VARIANTS, build, hidden_states, leaks
+from attention.variants import (
+    BIDIRECTIONAL,
+    D_MODEL,
+    FORMS,
+    LEAKING,
+    MEMBERS,
+    SEQ_LEN,
+    VARIANTS,
+    build,
+    hidden_states,
+    leaks,
+)
 
 from zeta_core.errors import OptionError
 
 every_member = pytest.mark.parametrize("config_type", MEMBERS, ids=lambda t: t.__name__)
 every_variant = pytest.mark.parametrize("config", VARIANTS.values(), ids=VARIANTS.keys())
-both_forms = pytest.mark.parametrize("causal", [True, False], ids=["causal", "bidirectional"])
+every_form = pytest.mark.parametrize(("config", "causal"), FORMS)
+
+WITHOUT_WEIGHTS = {"mamba", "gla", "nsa"}
+"""What they give is no mean over values."""
+WITH_STATE = {"performer", "based", "cosformer", "hedgehog", "mamba", "gla"}
 
 
 @every_member
@@ -16,7 +31,16 @@ def test_it_builds_from_defaults_and_keeps_the_shape(config_type):
     mixer = config_type().build(d_model=32, num_heads=2)
     assert mixer.causal
     assert mixer(torch.randn(3, 50, 32)).shape == (3, 50, 32)
-    assert not config_type().build(d_model=32, num_heads=2, causal=False).causal
+    if config_type.bidirectional:
+        assert not config_type().build(d_model=32, num_heads=2, causal=False).causal
+
+
+@pytest.mark.parametrize("config_type", [t for t in MEMBERS if not t.bidirectional], ids=lambda t: t.__name__)
+def test_one_that_is_causal_alone_says_which_are_not(config_type):
+    with pytest.raises(
+        OptionError, match=r"is causal alone; these have a bidirectional form: zeta, softmax, .*based"
+    ):
+        config_type().build(d_model=32, num_heads=2, causal=False)
 
 
 @every_member
@@ -38,11 +62,11 @@ def test_minmax_coordinates_read_the_future(config):
 
 
 def test_the_leak_check_sees_a_bidirectional_mixer():
-    for config in VARIANTS.values():
+    for config in BIDIRECTIONAL.values():
         assert leaks(build(config, causal=False))
 
 
-@every_variant
+@pytest.mark.parametrize("config", BIDIRECTIONAL.values(), ids=BIDIRECTIONAL.keys())
 def test_the_bidirectional_form_sees_the_future(config):
     mixer = build(config, causal=False)
     hidden = hidden_states()
@@ -52,8 +76,7 @@ def test_the_bidirectional_form_sees_the_future(config):
     assert not torch.allclose(mixer(hidden)[:, 0], mixer(other)[:, 0], atol=1e-5)
 
 
-@every_variant
-@both_forms
+@every_form
 def test_padded_tokens_change_nothing_at_real_ones(config, causal):
     mixer = build(config, causal=causal)
     mask = torch.zeros(2, SEQ_LEN, dtype=torch.bool)
@@ -64,16 +87,14 @@ def test_padded_tokens_change_nothing_at_real_ones(config, causal):
     assert not torch.equal(mixer(hidden)[~mask], mixer(other)[~mask])
 
 
-@every_variant
-@both_forms
+@every_form
 def test_no_padding_is_a_mask_of_false(config, causal):
     mixer, hidden = build(config, causal=causal), hidden_states()
     mask = torch.zeros(2, SEQ_LEN, dtype=torch.bool)
     torch.testing.assert_close(mixer(hidden, mask), mixer(hidden), rtol=1e-5, atol=1e-6)
 
 
-@every_variant
-@both_forms
+@every_form
 def test_wholly_padded_rows_stay_finite(config, causal):
     mixer, hidden = build(config, causal=causal), hidden_states().requires_grad_()
     mask = torch.tensor([[True], [False]]).expand(2, SEQ_LEN)
@@ -122,9 +143,32 @@ def test_a_state_dict_carries_everything(config):
 
 
 @every_variant
-def test_every_mixer_reports_its_entropy(config):
-    entropy = build(config).statistics(hidden_states())["entropy"]
-    assert 0 < entropy < torch.tensor(SEQ_LEN + 1.0).log()
+def test_every_mixer_with_weights_reports_their_entropy(config):
+    found = build(config).statistics(hidden_states())
+    assert ("entropy" in found) == (config.kind not in WITHOUT_WEIGHTS)
+    assert 0 < found.get("entropy", 1.0) < torch.tensor(SEQ_LEN + 1.0).log()
+
+
+@every_form
+def test_more_padding_behind_changes_nothing(config, causal):
+    if getattr(config, "num_chunks", None) is not None:
+        pytest.skip("a number of chunks divides what is padded too: chunk_size does not")
+    mixer, hidden = build(config, causal=causal), hidden_states()
+    longer = torch.cat((hidden, hidden_states(29, seed=4)), dim=1)
+    mask = torch.arange(SEQ_LEN + 29).expand(2, -1) >= SEQ_LEN
+    torch.testing.assert_close(mixer(longer, mask)[:, :SEQ_LEN], mixer(hidden), rtol=1e-4, atol=1e-5)
+
+
+@every_variant
+def test_one_step_at_a_time_is_the_same(config):
+    mixer, hidden = build(config), hidden_states()
+    if hasattr(mixer, "step"):
+        state, found = None, []
+        for token in hidden.unbind(1):
+            out, state = mixer.step(token, state)
+            found.append(out)
+        torch.testing.assert_close(torch.stack(found, 1), mixer(hidden), rtol=1e-4, atol=1e-5)
+    assert hasattr(mixer, "step") == (config.kind in WITH_STATE)
 
 
 @every_member

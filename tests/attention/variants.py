@@ -3,12 +3,23 @@
 import itertools
 from typing import get_args
 
+import pytest
 import torch
 from torch import Tensor
 
 from zeta_core.attention import AttentionConfig, ExactTopkConfig, Mixer, SoftmaxConfig, ZetaConfig
+from zeta_core.attention.based import BasedConfig
+from zeta_core.attention.gla import GlaConfig
+from zeta_core.attention.h_transformer_1d import HTransformer1DConfig
+from zeta_core.attention.iceformer import IceformerConfig
+from zeta_core.attention.mamba import MambaConfig
+from zeta_core.attention.mixer import MixerConfig
+from zeta_core.attention.nsa import NsaConfig
+from zeta_core.attention.performer import PerformerConfig
 from zeta_core.attention.projection import Coordinates, ProjectionKind
-from zeta_core.config import Config, union_members
+from zeta_core.attention.reformer import ReformerConfig
+from zeta_core.attention.sliding_window import SlidingWindowConfig
+from zeta_core.config import union_members
 from zeta_core.ops.attend import SCORES, Visibility
 
 D_MODEL, HEADS, SEQ_LEN = 16, 2, 40
@@ -48,21 +59,34 @@ def _switches() -> dict[str, ZetaConfig]:
 SWITCHES = _switches()
 LEAKING = {name: config for name, config in SWITCHES.items() if "minmax" in name}
 """minmax coordinates are scaled over the whole sequence: they must fail the causality test."""
-VARIANTS: dict[str, Config] = {
+VARIANTS: dict[str, MixerConfig] = {
     **{config_type.__name__: config_type() for config_type in MEMBERS},
     "softmax, d_k": SoftmaxConfig(d_k=3),
     "exact_topk, few": ExactTopkConfig.model_validate(FEW),
+    "sliding_window, narrow": SlidingWindowConfig(window=3),
+    "performer, few features": PerformerConfig(num_features=11),
+    "based, narrow": BasedConfig(feature_dim=3, window=5),
+    "reformer, few": ReformerConfig(num_buckets=4, num_rounds=2, window=3),
+    "iceformer, few": IceformerConfig(top_k=4, num_candidates=7, num_projections=2),
+    "h_transformer_1d, small blocks": HTransformer1DConfig(block_size=2),
+    "nsa, small blocks": NsaConfig(block_size=3, num_selected=3, window=4),
+    "mamba, small": MambaConfig(state_size=3, expand=1, conv_width=2),
+    "gla, fast decay": GlaConfig(gate_rank=2, temperature=0.1),
     **{name: config for name, config in SWITCHES.items() if name not in LEAKING},
 }
+BIDIRECTIONAL = {name: config for name, config in VARIANTS.items() if config.bidirectional}
+FORMS = [pytest.param(config, True, id=f"{name}-causal") for name, config in VARIANTS.items()] + [
+    pytest.param(config, False, id=f"{name}-bidirectional") for name, config in BIDIRECTIONAL.items()
+]
+"""Every variant in each form that it has."""
 
 
 def build(
-    config: Config, *, causal: bool = True, seed: int = 0, d_model: int = D_MODEL, num_heads: int = HEADS
+    config: MixerConfig, *, causal: bool = True, seed: int = 0, d_model: int = D_MODEL, num_heads: int = HEADS
 ) -> Mixer:
     """The mixer of a configuration with weights from a seed, large enough to spread the coordinates."""
-    assert isinstance(config, ZetaConfig | SoftmaxConfig | ExactTopkConfig)
     torch.manual_seed(seed)
-    mixer = config.build(d_model, num_heads, causal=causal)
+    mixer: Mixer = config.build(d_model, num_heads, causal=causal)  # type: ignore[attr-defined]
     with torch.no_grad():
         for parameter in mixer.parameters():
             if parameter.dim() == 2:

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from model.test_network import MIXERS, SEQ_LEN, VOCABULARY, every_mixer, tokens
+from model.test_network import MIXERS, SEQ_LEN, VOCABULARY, every_encoding_mixer, every_form, tokens
 
 from zeta_core.errors import ShapeError
 from zeta_core.model import ModelConfig
@@ -11,7 +11,6 @@ from zeta_core.tasks import Batch
 from zeta_core.training.evaluate import loss_and_hits
 
 every_pooling = pytest.mark.parametrize("pooling", ["mean", "cls"])
-both_forms = pytest.mark.parametrize("causal", [False, True], ids=["bidirectional", "causal"])
 
 
 def pair_model(mixer=MIXERS["softmax"], *, max_len=SEQ_LEN, **options):
@@ -26,10 +25,9 @@ def documents(lengths, seq_len, seed):
     return tokens(SEQ_LEN, len(lengths), seed)[:, :seq_len].masked_fill(mask, 0), mask
 
 
-@every_mixer
+@every_form
 @every_pooling
-@both_forms
-def test_the_output_is_independent_of_padding(mixer, pooling, causal):
+def test_the_output_is_independent_of_padding(mixer, causal, pooling):
     if hasattr(mixer, "num_chunks"):
         # Chunks by number move with the length, padding included; those of a fixed size stay.
         mixer = type(mixer).model_validate({**mixer.model_dump(exclude={"num_chunks"}), "chunk_size": 6})
@@ -47,10 +45,9 @@ def test_the_output_is_independent_of_padding(mixer, pooling, causal):
     torch.testing.assert_close(alone, found[0][:1], rtol=1e-4, atol=1e-5)
 
 
-@every_mixer
+@every_form
 @every_pooling
-@both_forms
-def test_padded_tokens_do_not_reach_the_classes(mixer, pooling, causal):
+def test_padded_tokens_do_not_reach_the_classes(mixer, causal, pooling):
     model = pair_model(mixer, pooling=pooling, causal=causal)
     (first, mask), (second, other) = documents((15, 9, 0), SEQ_LEN, 1), documents((4, 24, 3), SEQ_LEN, 2)
     out = model(first, None, mask, second, other)
@@ -59,10 +56,9 @@ def test_padded_tokens_do_not_reach_the_classes(mixer, pooling, causal):
     assert torch.isfinite(out).all()
 
 
-@every_mixer
+@every_form
 @every_pooling
-@both_forms
-def test_gradients_are_finite_and_reach_everything(mixer, pooling, causal):
+def test_gradients_are_finite_and_reach_everything(mixer, causal, pooling):
     model = pair_model(mixer, pooling=pooling, causal=causal).train()
     (first, mask), (second, other) = documents((24, 1), SEQ_LEN, 1), documents((4, 24), SEQ_LEN, 2)
     batch = Batch(first, torch.tensor([0, 1]), mask, second, other)
@@ -76,7 +72,7 @@ def test_gradients_are_finite_and_reach_everything(mixer, pooling, causal):
     assert all(p.grad.abs().sum() > 0 for p in [*head, model.embedding.weight])
 
 
-@every_mixer
+@every_encoding_mixer
 def test_swapped_documents_swap_their_encodings_alone(mixer):
     model = pair_model(mixer)
     (first, mask), (second, other) = documents((15, 9), SEQ_LEN, 1), documents((4, 15), SEQ_LEN, 2)

@@ -5,7 +5,8 @@ from types import SimpleNamespace
 import pytest
 from studies.sittings import folder_of, tiny, zeta
 
-from zeta_core.config import Config, union_members
+from zeta_core.attention import AttentionConfig
+from zeta_core.config import Config, kinds
 from zeta_core.studies.nearest import no_such_run
 from zeta_core.studies.train import identify
 from zeta_core.studies.train_run import TrainRun, make_run
@@ -24,7 +25,7 @@ CHANGES: dict[str, object] = {
     "attention.curves": 6, "attention.refine": 2, "attention.selection": "all",
     "model.d_model": 32, "model.num_layers": 1, "model.num_heads": 1, "model.d_mlp": 64, "model.short_conv": 0,
     "model.positions": "none", "model.form": "encoder", "model.pooling": "cls", "model.dropout": 0.1,
-    "model.causal": True,
+    "model.causal": True, "model.match_parameters": 90_000,
     "training.steps": 10, "training.batch_size": 8, "training.accumulate": 2, "training.learning_rate": 1e-3,
     "training.warmup_steps": 1, "training.weight_decay": 0.0, "training.clip_norm": 2.0,
     "training.eval_every": 10, "training.stop_at": 0.9,
@@ -132,8 +133,32 @@ def test_the_same_configuration_with_other_data_is_said(tmp_path):
     assert "same has the same configuration but other data" in no_such_run(BASE, "mqar-zeta-0", tmp_path)
 
 
-def test_every_member_of_the_union_has_its_fields_looked_at():
-    from zeta_core.attention import AttentionConfig
+MIXERS: dict[str, dict[str, object]] = {
+    "softmax": {"d_k": 4},
+    "sliding_window": {"window": 5},
+    "performer": {"num_features": 5},
+    "based": {"feature_dim": 5, "window": 5},
+    "reformer": {"num_buckets": 6, "num_rounds": 2, "window": 5},
+    "cosformer": {"period": 5000},
+    "mamba": {"state_size": 5, "expand": 1, "conv_width": 3},
+    "iceformer": {"top_k": 5, "num_candidates": 99, "num_projections": 5, "num_groups": 1},
+    "hedgehog": {},
+    "h_transformer_1d": {"block_size": 6},
+    "nsa": {"block_size": 6, "num_selected": 3, "window": 5},
+    "gla": {"gate_rank": 5, "temperature": 8.0},
+}
+"""Of each mixer that has not ZETA's fields, another value of each of its own."""
 
-    names = {name for member in union_members(AttentionConfig) for name in member.model_fields}
-    assert names - {"kind"} == {path.split(".")[1] for path in CHANGES if path.startswith("attention.")}
+
+def test_every_member_of_the_union_has_its_fields_looked_at():
+    zeta = {path.split(".")[1] for path in CHANGES if path.startswith("attention.")}
+    for kind, member in kinds(AttentionConfig).items():
+        own = {name for name in member.model_fields if name != "kind"}
+        assert own <= zeta if kind in ("zeta", "exact_topk") else own == set(MIXERS[kind]), kind
+
+
+@pytest.mark.parametrize(("kind", "fields"), MIXERS.items(), ids=MIXERS.keys())
+def test_every_field_of_a_mixer_changes_the_id(kind, fields):
+    found = {identify(changed({"attention": {"kind": kind}}), DATA)}
+    found |= {identify(changed({"attention": {"kind": kind, name: value}}), DATA) for name, value in fields.items()}
+    assert len(found) == 1 + len(fields)

@@ -2,11 +2,38 @@
 
 from __future__ import annotations
 
-from typing import cast
+from typing import ClassVar, cast
 
 from torch import Tensor, nn
 
+from zeta_core.config import Config, kinds
 from zeta_core.errors import OptionError
+
+
+class MixerConfig(Config):
+    """What every mixer's configuration has beside its fields, its `kind` and `build`."""
+
+    bidirectional: ClassVar[bool] = True
+    """Whether it has a form in which every token sees every other."""
+
+    def sees(self, query: Tensor, key: Tensor, seq_len: int) -> Tensor:
+        """Whether causal attention lets the token at `query` see the one at `key` (positions, int64): bool."""
+        return key <= query
+
+    def check(self, *, causal: bool, seq_len: int = 0) -> None:
+        """Raises: OptionError, in one line, if it has not that form, or not for sequences of that length."""
+        if not causal and not self.bidirectional:
+            raise OptionError(
+                f"attention.kind={getattr(self, 'kind', '')!r} is causal alone; these have a bidirectional form: "
+                f"{', '.join(bidirectional_kinds())}"
+            )
+
+
+def bidirectional_kinds() -> list[str]:
+    """The kinds of mixers that have a bidirectional form."""
+    from . import AttentionConfig  # the union is made of this module's subclasses
+
+    return [kind for kind, found in kinds(AttentionConfig).items() if getattr(found, "bidirectional", False)]
 
 
 class Mixer(nn.Module):

@@ -9,13 +9,13 @@ import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor, nn
 
-from zeta_core.config import Config, added_later
+from zeta_core.config import added_later
 from zeta_core.ops.impl import Impl
 
-from .mixer import Mixer, merge_heads
+from .mixer import Mixer, MixerConfig, merge_heads
 
 
-class SoftmaxConfig(Config):
+class SoftmaxConfig(MixerConfig):
     """Dot-product softmax attention: the vanilla Transformer's mixer."""
 
     kind: Literal["softmax"] = "softmax"
@@ -25,10 +25,6 @@ class SoftmaxConfig(Config):
     def build(self, d_model: int, num_heads: int, *, causal: bool = True, impl: Impl = "auto") -> SoftmaxAttention:
         """The mixer; `impl` means nothing to it. Raises: OptionError if num_heads does not divide d_model."""
         return SoftmaxAttention(d_model, num_heads, d_k=self.d_k, causal=causal)
-
-    def sees(self, query: Tensor, key: Tensor, seq_len: int) -> Tensor:
-        """Whether causal attention lets the token at `query` see the one at `key` (positions, int64): bool."""
-        return key <= query
 
 
 class SoftmaxAttention(Mixer):

@@ -9,7 +9,6 @@ from pydantic import Field, NonNegativeInt, PositiveInt, model_serializer, model
 from pydantic_core.core_schema import SerializerFunctionWrapHandler
 from torch import Tensor, nn
 
-from zeta_core.config import Config
 from zeta_core.errors import OptionError
 from zeta_core.ops import zeta_attention, zeta_plan
 from zeta_core.ops.attend import Score, Visibility, attend, dense_attend, nearest_keys
@@ -20,7 +19,7 @@ from zeta_core.ops.windows.api import divisibility
 from zeta_core.ops.windows.reference import ReferencePlan
 from zeta_core.ops.zorder import curve_orders
 
-from .mixer import Mixer, merge_heads
+from .mixer import Mixer, MixerConfig, merge_heads
 from .projection import Coordinates, Projection, ProjectionKind, place
 
 SMALLEST_GAMMA, LARGEST_GAMMA = 1e-4, 1e4
@@ -31,7 +30,7 @@ GAMMA_START = -3.0
 """gamma starts at sigmoid(-3) = 0.047: from 0.5 it learns far slower."""
 
 
-class ZetaOptions(Config):
+class ZetaOptions(MixerConfig):
     """What ZETA and exact top-k attention have in common."""
 
     d_k: int = Field(default=3, ge=1, le=128)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Literal, Self
 
 import torch
@@ -37,9 +39,15 @@ class ModelConfig(Config):
     pooling: Literal["mean", "cls"] = "mean"
     """How a classifier sums up a sequence."""
     dropout: float = Field(default=0.0, ge=0, lt=1)
+    match_parameters: PositiveInt | None = Field(default=None, json_schema_extra=added_later(None))
+    """Trained parameters without embeddings that d_mlp is chosen for, so that mixers of other sizes compare."""
 
     @model_validator(mode="after")
     def _form_fits(self) -> Self:
+        if self.match_parameters is not None and self.d_mlp is not None:
+            raise OptionError(
+                f"d_mlp={self.d_mlp} and match_parameters={self.match_parameters} are both set; give one"
+            )
         if self.causal and self.form == "decoder":
             raise OptionError("causal=true is for form='encoder': a decoder is causal already; leave it out")
         return self
@@ -62,16 +70,36 @@ class ModelConfig(Config):
         """The network for tokens 0..vocab_size-1 and sequences of up to max_len.
 
         num_classes None: token logits over the vocabulary; else one set of class logits a sequence, or one for the
-        two documents of an example. Raises: OptionError if num_heads does not divide d_model."""
-        return Network(
-            self,
-            attention,
+        two documents of an example. Raises: OptionError if num_heads does not divide d_model, or match_parameters is
+        too few for the mixer."""
+        make = partial(
+            Network,
+            attention=attention,
             vocab_size=vocab_size,
             max_len=max_len,
             num_classes=num_classes,
             num_documents=num_documents,
             impl=impl,
         )
+        return make(self if self.match_parameters is None else matched(self, make))
+
+
+def matched(config: ModelConfig, make: Callable[[ModelConfig], Network]) -> ModelConfig:
+    """The configuration with the d_mlp for which the network has the most nearly match_parameters parameters.
+
+    They grow with d_mlp by the same number each time, so two networks tell; they draw none of the run's own random
+    numbers. Raises: OptionError if it has more without an MLP, or misses by 5 %."""
+    wanted, values = config.match_parameters, config.model_dump(exclude={"match_parameters"})
+    assert wanted is not None
+    with torch.random.fork_rng(devices=[]):
+        one, two = (make(ModelConfig.model_validate({**values, "d_mlp": d})).num_parameters() for d in (1, 2))
+    d_mlp = max(1, round((wanted - one) / (two - one)) + 1)
+    found = one + (d_mlp - 1) * (two - one)
+    if abs(found - wanted) > 0.05 * wanted:
+        raise OptionError(
+            f"match_parameters={wanted}: the nearest that this mixer comes to is {found} (with d_mlp={d_mlp})"
+        )
+    return ModelConfig.model_validate({**values, "d_mlp": d_mlp})
 
 
 class Network(nn.Module):

@@ -48,6 +48,7 @@ class TrainRun(Config):
         chunks, seq_len = getattr(self.attention, "num_chunks", None), self.task.longest
         if chunks is not None and chunks > seq_len:
             raise OptionError(f"num_chunks={chunks} is more than the task's seq_len={seq_len}; use at most {seq_len}")
+        self.attention.check(causal=self.model.is_causal, seq_len=seq_len + (self.model.pooling == "cls"))
         return self
 
     def resolved(self) -> TrainRun:

@@ -154,7 +154,7 @@ def test_the_configuration_shown_is_the_sweep(tmp_path):
         ({"axis": "model.width", "values": "3"}, "unknown field"),
         ({"axis": "dk,k", "values": "3"}, "values belong to one axis"),
         ({"axis": "dk", "settings": ["attention.top=3"]}, "did you mean 'top_k'"),
-        ({"axis": "attention", "values": "zeta,performer"}, "'performer' is not one of zeta"),
+        ({"axis": "attention", "values": "zeta,perform"}, "'perform' is not one of zeta"),
     ],
 )
 def test_bad_requests_are_one_line(options, message):
