@@ -15,6 +15,12 @@ from zeta_core.studies.train_run import make_run
 
 EXPERIMENTS = Path(__file__).parents[1] / "experiments"
 FILES = sorted(EXPERIMENTS.rglob("*.yaml"))
+KINDS = {"lra": "train"}
+"""Folders that are not named by what their files are."""
+
+
+def kind_of(path):
+    return KINDS.get(path.parent.name, path.parent.name)
 
 
 def test_there_are_experiments():
@@ -27,9 +33,9 @@ every_file = pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.par
 
 @every_file
 def test_every_experiment_builds(path):
-    assert read_yaml(path).values["kind"] == path.parent.name
+    assert read_yaml(path).values["kind"] == kind_of(path)
     make(path)
-    if path.parent.name == "train":
+    if kind_of(path) == "train":
         run = make_run(config=path)
         model = run.model.build(run.attention, vocab_size=run.task.vocab_size, max_len=run.task.longest)
         assert model.num_parameters() > 1e5
@@ -40,7 +46,7 @@ def test_every_experiment_builds(path):
 def make(path):
     """What a file's command makes of it."""
     makers = {"train": make_run, "locality": make_locality, "ablate": make_ablate, "bench": make_bench}
-    return makers[path.parent.name](config=path)
+    return makers[kind_of(path)](config=path)
 
 
 @every_file
@@ -80,6 +86,31 @@ def test_the_uniform_file_is_the_paper_s_grid():
 
 def test_the_paper_file_is_the_paper_preset():
     assert make_run(config=EXPERIMENTS / "train" / "mqar_paper.yaml") == make_run("mqar", preset="paper")
+
+
+LRA = sorted({path.stem.removesuffix("_zeta") for path in FILES if path.match("lra/*_zeta.yaml")})
+
+
+def test_long_range_arena_has_its_tasks():
+    assert {"image", "retrieval", "text"} <= set(LRA)
+
+
+@pytest.mark.parametrize("task", LRA)
+def test_the_two_files_of_a_task_differ_in_the_mixer_alone(task):
+    zeta, softmax = (make_run(config=EXPERIMENTS / "lra" / f"{task}_{mixer}.yaml") for mixer in ("zeta", "softmax"))
+    assert (zeta.attention.kind, softmax.attention.kind, zeta.task.kind) == ("zeta", "softmax", task)
+    assert zeta.model_dump(exclude={"attention"}) == softmax.model_dump(exclude={"attention"})
+    assert zeta.model.num_heads == 8 and zeta.model.d_model in (256, 512) and zeta.model.form == "encoder"
+
+
+@pytest.mark.parametrize("task", ["image", "text"])
+def test_the_files_of_imported_tasks_are_their_paper_presets(task):
+    assert make_run(config=EXPERIMENTS / "lra" / f"{task}_zeta.yaml") == make_run(task, preset="paper")
+
+
+def test_the_file_of_retrieval_insists_on_the_official_pairs():
+    run = make_run(config=EXPERIMENTS / "lra" / "retrieval_zeta.yaml")
+    assert run == make_run("retrieval", preset="paper", settings=["task.source=aan"])
 
 
 def test_the_mixed_file_has_the_published_parts():

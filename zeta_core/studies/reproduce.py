@@ -19,7 +19,7 @@ from typing import Literal
 import torch
 
 from zeta_core.config import Layer, to_yaml
-from zeta_core.errors import ConfigError, RequestError
+from zeta_core.errors import ConfigError, DataMissing, RequestError
 from zeta_core.experiment import Experiment, read_experiment
 from zeta_core.records import versions
 from zeta_core.run_folder import RunFolder, check_writable
@@ -90,8 +90,12 @@ def run(steps: Sequence[Step], out: Path, scale: Scale) -> int:
         if scale == "smoke":
             _write(step.experiment.small(), Path(step.command[step.command.index("--config") + 1]))
         command = step.command
-        if step.experiment.kind == "train" and _begun(step, out):
-            command = [*command, "--resume"]
+        try:
+            if step.experiment.kind == "train" and _begun(step, out):
+                command = [*command, "--resume"]
+        except DataMissing as error:
+            print(f"[{number}/{len(steps)}] {name}: skipped: {error}", flush=True)
+            continue
         code = subprocess.call(command)
         if code == 130:
             raise KeyboardInterrupt
