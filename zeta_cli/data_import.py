@@ -46,7 +46,7 @@ def import_files(
     for line in found.notes:
         out.print(line, soft_wrap=True, markup=False)
     out.print(
-        f"{task}: {found.source} in {found.data.folder}; train on it with: zeta train {task}",
+        f"{task}: {found.source} in {found.data.folder}; train on it with: zeta train {found.data.manifest.task}",
         soft_wrap=True,
         markup=False,
     )

@@ -3,7 +3,7 @@
 import csv
 
 import pytest
-from tasks.official import aan, cifar, citation_pairs, imdb, json_lines, npz
+from tasks.official import aan, cifar, citation_pairs, imdb, json_lines, listops, npz, pathfinder
 
 from zeta_cli.app import main
 
@@ -49,6 +49,16 @@ def test_it_trains_once_its_files_are_imported(task, root, capsys):
     assert [row["slice"] for row in rows] == ["all", source[task]]
     assert all(int(row["examples"]) > 0 and 0.1 <= float(row["majority"]) < 1 for row in rows)
     assert main(["data", "check", task]) == 0
+
+
+@pytest.mark.parametrize(("task", "files"), {"listops": listops, "pathfinder": pathfinder}.items())
+def test_official_files_of_a_generated_task_are_a_task_beside_it(task, files, root, capsys):
+    assert main(["data", "import", task, str(files(root / "files"))]) == 0
+    assert f"train on it with: zeta train {task}_lra" in capsys.readouterr().out
+    assert main(["train", f"{task}_lra", *TINY, "--out", str(root / "out")]) == 0
+    with (root / "out" / "results" / "train.csv").open() as file:
+        assert {row["source"].partition("'s")[0] for row in csv.DictReader(file)} == {"Long Range Arena"}
+    assert main(["data", "import", f"{task}_lra", str(root / "files")]) == 0
 
 
 def test_what_a_score_should_be_read_with_is_said(root, capsys):

@@ -101,3 +101,45 @@ def npz(path: Path, *, train: int = 20, test: int = 10, **changes: object) -> Pa
     arrays |= changes
     np.savez(path, **{name: value for name, value in arrays.items() if value is not None})
     return path
+
+
+EXPRESSIONS = (
+    ("( ( ( [MAX 4 ) ( ( ( [MIN 2 ) 7 ) ] ) ) ] )", 4, [11, 4, 10, 2, 7, 14, 14]),
+    ("( ( ( ( [SM 9 ) 8 ) 7 ) ] )", 4, [13, 9, 8, 7, 14]),
+    ("( ( ( [MED 1 ) 3 ) ] )", 2, [12, 1, 3, 14]),
+)
+"""As Long Range Arena writes them, with their values and our tokens."""
+
+
+def listops(path: Path) -> Path:
+    """Long Range Arena's three files."""
+    path.mkdir(parents=True, exist_ok=True)
+    for name in ("train", "val", "test"):
+        lines = [f"{source}\t{target}\n" for source, target, _ in EXPRESSIONS]
+        (path / f"basic_{name}.tsv").write_text("Source\tTarget\n" + "".join(lines))
+    return path
+
+
+def png(pixels: np.ndarray) -> bytes:
+    """A picture's file."""
+    from PIL import Image
+
+    text = io.BytesIO()
+    Image.fromarray(pixels).save(text, format="png")
+    return text.getvalue()
+
+
+def pathfinder(path: Path, *, number: int = 20) -> Path:
+    """Long Range Arena's folder: two folders of gray pictures, and what their metadata say."""
+    folder = path / "curv_contour_length_14"
+    bits = np.random.default_rng(0)
+    (folder / "metadata").mkdir(parents=True)
+    for part in (0, 1):
+        (folder / "imgs" / str(part)).mkdir(parents=True)
+        lines = []
+        for index in range(number // 2):
+            name = f"sample_{index}.png"
+            (folder / "imgs" / str(part) / name).write_bytes(png(bits.integers(0, 256, (32, 32), dtype=np.uint8)))
+            lines.append(f"imgs/{part} {name} {index} {index % 2} 1.0 6 12\n")
+        (folder / "metadata" / f"{part}.npy").write_text("".join(lines))
+    return path

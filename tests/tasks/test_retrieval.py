@@ -173,7 +173,7 @@ def test_files_that_are_missing_or_broken_are_named(root):
     with pytest.raises(DataError, match=r"dev.tsv: byte 16 is not UTF-8"):
         bring_in(RetrievalConfig, path, validation="dev.tsv")
     (path / "dev.tsv").write_text("")
-    with pytest.raises(DataError, match=r"dev.tsv: holds no lines"):
+    with pytest.raises(DataError, match=r"dev.tsv: holds no rows"):
         bring_in(RetrievalConfig, path, validation="dev.tsv")
     (root / "nothing").mkdir()
     with pytest.raises(DataError, match=r"nothing: does not have AAN's pairs"):
@@ -189,7 +189,7 @@ def test_a_broken_stand_in_is_named(root):
         (good + "C1\tC1\n", r"pairs.tsv:\d+: 'C1' cites itself"),
         (good + good.splitlines()[1] + "\n", r"pairs.tsv: has 1 pairs twice"),
         (good.split("\n", 1)[1], r"pairs.tsv:1: must be the header citing_id, cited_id"),
-        ("citing_id\tcited_id\n", r"pairs.tsv: holds no pairs"),
+        ("citing_id\tcited_id\n", r"pairs.tsv: holds no rows"),
         ("citing_id\tcited_id\nC0\tD0\n", r"has too few cited papers for a train split"),
     ):
         (path / "pairs.tsv").write_text(text)

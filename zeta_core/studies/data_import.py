@@ -31,8 +31,9 @@ class Imported:
 
 
 def imported_kinds() -> dict[str, type[ImportedTask]]:
-    """The tasks whose examples come from the user's files."""
-    return {kind: member for kind, member in kinds(TaskConfig).items() if issubclass(member, ImportedTask)}
+    """The tasks whose examples come from the user's files; last, the names of those whose files they stand for."""
+    found = {kind: member for kind, member in kinds(TaskConfig).items() if issubclass(member, ImportedTask)}
+    return found | {member.stands_for: member for member in found.values() if member.stands_for}
 
 
 def import_task(

@@ -6,18 +6,29 @@ from pydantic import Field
 
 from .image import ImageConfig
 from .listops import ListOpsConfig
+from .listops_files import ListOpsFilesConfig
 from .mqar import MqarConfig
 from .pathfinder import PathfinderConfig, PathXConfig
+from .pathfinder_files import PathfinderFilesConfig
 from .retrieval import RetrievalConfig
 from .task import Batch, Part, TaskConfigBase, TaskData
 from .text import TextConfig
 
 TaskConfig = Annotated[
-    MqarConfig | ListOpsConfig | TextConfig | RetrievalConfig | ImageConfig | PathfinderConfig | PathXConfig,
+    MqarConfig
+    | ListOpsConfig
+    | TextConfig
+    | RetrievalConfig
+    | ImageConfig
+    | PathfinderConfig
+    | PathXConfig
+    | ListOpsFilesConfig
+    | PathfinderFilesConfig,
     Field(discriminator="kind"),
 ]
 
 __all__ = [
-    "Batch", "ImageConfig", "ListOpsConfig", "MqarConfig", "Part", "PathXConfig", "PathfinderConfig",
-    "RetrievalConfig", "TaskConfig", "TaskConfigBase", "TaskData", "TextConfig",
+    "Batch", "ImageConfig", "ListOpsConfig", "ListOpsFilesConfig", "MqarConfig", "Part", "PathXConfig",
+    "PathfinderConfig", "PathfinderFilesConfig", "RetrievalConfig", "TaskConfig", "TaskConfigBase", "TaskData",
+    "TextConfig",
 ]  # fmt: skip

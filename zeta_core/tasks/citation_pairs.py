@@ -118,16 +118,10 @@ def _rows(
 
 def _pairs(file: Path) -> list[tuple[str, str]]:
     found = []
-    for number, (citing, cited) in table_rows(file, COLUMNS):
-        if number == 1:
-            if (citing, cited) != COLUMNS:
-                raise DataError(f"{file}:1: must be the header {COLUMNS[0]}, {COLUMNS[1]}, separated by a tab")
-        elif citing == cited:
+    for number, (citing, cited) in table_rows(file, COLUMNS, has_header=True):
+        if citing == cited:
             raise DataError(f"{file}:{number}: {citing!r} cites itself")
-        else:
-            found.append((citing, cited))
-    if not found:
-        raise DataError(f"{file}: holds no pairs")
+        found.append((citing, cited))
     if len(set(found)) < len(found):
         raise DataError(f"{file}: has {len(found) - len(set(found))} pairs twice; keep each once")
     return found

@@ -31,7 +31,8 @@ class ImageConfig(ImportedTask):
         "CIFAR-10 (the folder with data_batch_1 to data_batch_5 and test_batch, or an npz file with train_x, "
         "train_y, test_x and test_y)"
     )
-    padded: ClassVar[bool] = False
+    vocab_size: ClassVar[int] = 256
+    """Gray values; no picture is padded."""
     presets: ClassVar[Mapping[str, Mapping[str, object]]] = {
         "small": {
             "task": {"num_train": 5000, "num_validation": 500, "num_test": 1000},

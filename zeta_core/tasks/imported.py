@@ -53,13 +53,11 @@ class ImportedTask(TaskConfigBase):
     num_test: PositiveInt | None = None
     wants: ClassVar[str]
     """The files to import, in words."""
-    padded: ClassVar[bool] = True
-    """Whether examples differ in length."""
-
-    @property
-    def vocab_size(self) -> int:
-        """Tokens there are: 256, and the one that pads."""
-        return 256 + self.padded
+    padding: ClassVar[int] = PADDING
+    """The token that fills up shorter examples."""
+    vocab_size: ClassVar[int] = PADDING + 1
+    stands_for: ClassVar[str] = ""
+    """The generated task whose official files these are; `zeta data import` takes that name too."""
 
     @classmethod
     def reading(cls, path: Path, files: Mapping[Split, str], *, drop_empty: bool = False) -> Reading:
@@ -94,7 +92,7 @@ class ImportedTask(TaskConfigBase):
         name = self.source_of(data)
         two = data.manifest.num_documents == 2
         part = PairPart if two else ImportedPart
-        return (part(stored, chosen, name=name, seq_len=self.longest),)
+        return (part(stored, chosen, name=name, seq_len=self.longest, padding=self.padding),)
 
     def build(self) -> TaskData:
         """The imported examples, mapped. Raises: DataMissing, DataError."""
@@ -117,10 +115,12 @@ class ImportedTask(TaskConfigBase):
 
 
 class ImportedPart(Part):
-    """Some of a stored split's examples, cut to the first seq_len tokens; chosen: their indices in the split."""
+    """Some of a stored split's examples, cut to the first seq_len tokens.
 
-    def __init__(self, stored: Stored, chosen: np.ndarray, *, name: str, seq_len: int) -> None:
-        self.stored, self.chosen, self.name, self.seq_len = stored, chosen, name, seq_len
+    chosen: their indices in the split. padding: the token that fills up."""
+
+    def __init__(self, stored: Stored, chosen: np.ndarray, *, name: str, seq_len: int, padding: int) -> None:
+        self.stored, self.chosen, self.name, self.seq_len, self.padding = stored, chosen, name, seq_len, padding
         self.labels = stored.labels[chosen]
 
     def __len__(self) -> int:
@@ -133,7 +133,7 @@ class ImportedPart(Part):
 
     def batch(self, indices: np.ndarray) -> Batch:
         """Tokens, classes and padding mask of these examples."""
-        tokens, mask = pad(self.documents(indices, 0), padding=PADDING, longest=self.seq_len)
+        tokens, mask = pad(self.documents(indices, 0), padding=self.padding, longest=self.seq_len)
         return Batch(tokens, torch.from_numpy(self.labels[indices]), mask)
 
 
@@ -145,7 +145,7 @@ class PairPart(ImportedPart):
     def batch(self, indices: np.ndarray) -> Batch:
         """Both documents, classes and padding masks of these examples."""
         both = [*self.documents(indices, 0), *self.documents(indices, 1)]
-        tokens, mask = pad(both, padding=PADDING, longest=self.seq_len)
+        tokens, mask = pad(both, padding=self.padding, longest=self.seq_len)
         masks = (None, None) if mask is None else mask.chunk(2)
         first, second = tokens.chunk(2)
         return Batch(first, torch.from_numpy(self.labels[indices]), masks[0], second, masks[1])

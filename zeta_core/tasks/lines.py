@@ -37,18 +37,26 @@ def text_lines(path: Path) -> Iterator[tuple[int, str]]:
         raise DataError(f"{path}: cannot be read: {error.strerror or error}") from None
 
 
-def table_rows(path: Path, columns: tuple[str, ...]) -> Iterator[tuple[int, list[str]]]:
-    """The rows of a file of tab-separated columns without a header, with their lines' numbers; quotes mean nothing.
+def table_rows(path: Path, columns: tuple[str, ...], *, has_header: bool = False) -> Iterator[tuple[int, list[str]]]:
+    """The rows of a file of tab-separated columns, with their lines' numbers from 1; quotes mean nothing.
 
-    Raises: DataError naming the line that has more or fewer columns."""
+    has_header: whether its first line names the columns. Raises: DataError naming the line that has more or fewer, a
+    header that is another, or a file without rows."""
+    number = 0
     for number, line in text_lines(path):
         cells = line.split("\t")
+        if has_header and number == 1:
+            if tuple(cells) != columns:
+                raise DataError(f"{path}:1: must be the header {', '.join(columns)}, separated by tabs")
+            continue
         if len(cells) != len(columns):
             raise DataError(
                 f"{path}:{number}: has {len(cells)} columns instead of {len(columns)} ({', '.join(columns)}), "
                 "separated by tabs"
             )
         yield number, cells
+    if number <= has_header:
+        raise DataError(f"{path}: holds no rows")
 
 
 def _decoded(content: bytes, path: Path, start: int) -> str:

@@ -47,7 +47,6 @@ def read_aan(
 
 
 def _rows(file: Path, notes: dict[str, object], *, max_bytes: int, drop_empty: bool) -> Iterator[Row]:
-    number = 0
     for number, (label, _, _, *texts) in table_rows(file, COLUMNS):
         place = f"{file}:{number}"
         if label not in LABELS:
@@ -55,5 +54,3 @@ def _rows(file: Path, notes: dict[str, object], *, max_bytes: int, drop_empty: b
         contents = [text.encode() for text in texts]
         if not is_empty(contents, place, notes, drop_empty=drop_empty):
             yield tuple(tokens_of(content[:max_bytes]) for content in contents), LABELS[label]
-    if number == 0:
-        raise DataError(f"{file}: holds no lines")
