@@ -36,7 +36,7 @@ class GeneratedConfig(TaskConfigBase):
     """Raised when the same parameters give other examples than before."""
     num_classes: ClassVar[int]
     vocab_size: ClassVar[int]
-    padding: ClassVar[int] = 0
+    filler: ClassVar[int] = 0
     """The token that fills up shorter sequences."""
     shard_size: ClassVar[int] = 1024
 
@@ -113,7 +113,7 @@ class GeneratedConfig(TaskConfigBase):
     def build(self) -> TaskData:
         """Open the examples. Raises: DataMissing, DataError."""
         data = self.dataset()
-        return classifying(data, name=self.label, longest=self.longest, padding=self.padding)
+        return classifying(data, name=self.label, longest=self.longest, padding=self.filler)
 
 
 def stream_key(config: GeneratedConfig, split: Split, *fields: str) -> int:

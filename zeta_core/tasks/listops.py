@@ -41,7 +41,7 @@ class ListOpsConfig(GeneratedConfig):
 
     num_classes: ClassVar[int] = 10
     vocab_size: ClassVar[int] = 16
-    padding: ClassVar[int] = PADDING
+    filler: ClassVar[int] = PADDING
     presets: ClassVar[Mapping[str, Mapping[str, object]]] = {
         "small": {
             "attention": {"kind": "zeta", "top_k": 16, "num_chunks": 8},
