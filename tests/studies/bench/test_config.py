@@ -2,10 +2,11 @@
 
 import pytest
 
-from zeta_core.config import to_yaml
+from zeta_core.config import kinds, to_yaml
 from zeta_core.errors import ConfigError
 from zeta_core.studies.bench.config import BenchRun, lengths, make_bench
-from zeta_core.studies.bench.presets import PRESETS, PROVIDERS, grids
+from zeta_core.studies.bench.presets import BY_DEFAULT, PRESETS, PROVIDERS, grids
+from zeta_core.studies.bench.providers import MixerProvider
 
 
 def one(**flags):
@@ -15,7 +16,8 @@ def one(**flags):
 
 def test_a_laptop_gets_every_provider_at_a_few_lengths():
     run = one()
-    assert run.providers == PROVIDERS and len(run.seq_lens) == 3
+    assert run.providers == BY_DEFAULT and len(run.seq_lens) == 3
+    assert set(PROVIDERS) - set(BY_DEFAULT) == set(kinds(MixerProvider))
     assert (run.device, run.dtype, run.timings, run.batch) == ("cpu", "fp32", ("eager",), 1)
 
 

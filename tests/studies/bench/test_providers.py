@@ -4,9 +4,10 @@ import pytest
 import torch
 from studies.bench.shapes import request, shape
 
+from zeta_core.attention import AttentionConfig
 from zeta_core.config import kinds
 from zeta_core.studies.bench.measure import Bench
-from zeta_core.studies.bench.providers import AnyProvider
+from zeta_core.studies.bench.providers import AnyProvider, MixerProvider
 from zeta_core.studies.bench.providers.provider import past, softmax_attention
 
 CPU = torch.device("cpu")
@@ -19,6 +20,17 @@ def test_each_has_a_definition_of_its_own():
     assert {"zeta_reference", "sdpa_flash", "sdpa_math", "naive", "flex_window", "exact_topk"} <= {
         provider.kind for provider in HERE
     }
+
+
+def test_every_mixer_of_the_library_can_be_timed():
+    operators = {"zeta", "softmax", "exact_topk"}  # by zeta_*, sdpa_* and exact_topk
+    assert set(kinds(AttentionConfig)) - operators <= set(kinds(AnyProvider))
+
+
+@pytest.mark.parametrize("kind", kinds(MixerProvider))
+def test_rounding_to_bf16_leaves_a_mixer_s_choices_alone(kind):
+    size = shape(seq_len=150, dtype="bf16")
+    assert Bench(CPU).difference(MixerProvider(kind=kind), size, "forward") is None
 
 
 @pytest.mark.parametrize("causal", [True, False])

@@ -19,7 +19,7 @@ from zeta_core.ops.attend import Score
 from ..train_run import resolve_device, resolve_dtype
 from .case import MODES, Dtype, Mode, Points, Shape, Timing
 from .measure import Request
-from .presets import PRESETS, PROVIDERS, doubling, grids
+from .presets import BY_DEFAULT, PRESETS, PROVIDERS, doubling, grids
 from .providers import AnyProvider, Provider
 
 OPTIONS = ("d_k", "top_k", "num_chunks", "score", "history_mean", "points")
@@ -32,7 +32,7 @@ class BenchRun(Config):
     kind: Literal["bench"] = "bench"
     preset: str = "default"
     seq_lens: tuple[PositiveInt, ...] = (4096,)
-    providers: tuple[str, ...] = PROVIDERS
+    providers: tuple[str, ...] = BY_DEFAULT
     batch: PositiveInt = 1
     heads: PositiveInt = 8
     d_k: int = Field(default=3, ge=1, le=128)

@@ -9,6 +9,7 @@ from .fla_linear import FlaLinearProvider
 from .fla_nsa import FlaNsaProvider
 from .flex_window import FlexWindowProvider
 from .mamba import MambaProvider
+from .mixer import MixerProvider
 from .naive import NaiveProvider
 from .provider import Problem, Provider
 from .sdpa import SdpaProvider
@@ -22,8 +23,9 @@ AnyProvider = Annotated[
     | ExactTopkProvider
     | MambaProvider
     | FlaNsaProvider
-    | FlaLinearProvider,
+    | FlaLinearProvider
+    | MixerProvider,
     Field(discriminator="kind"),
 ]
 
-__all__ = ["AnyProvider", "Problem", "Provider"]
+__all__ = ["AnyProvider", "MixerProvider", "Problem", "Provider"]

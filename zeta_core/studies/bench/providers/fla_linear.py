@@ -50,7 +50,7 @@ def missing_fla(device: torch.device) -> str | None:
     if device.type != "cuda":
         return "its kernels need a CUDA GPU"
     if importlib.util.find_spec("fla") is None:
-        return "the package flash-linear-attention is not installed"
+        return "the package flash-linear-attention is not installed; pip install 'zeta-attention[baselines]'"
     return None
 
 

@@ -25,7 +25,7 @@ class MambaProvider(Provider):
     def missing(self, shape: Shape, device: torch.device, backward: bool) -> str | None:
         """transformers has it; it is causal."""
         if importlib.util.find_spec("transformers") is None:
-            return "the package transformers is not installed"
+            return "the package transformers is not installed; pip install 'zeta-attention[baselines]'"
         if not has_kernels() and shape.seq_len > LONGEST_LOOP:
             return f"without mamba_ssm it is a Python loop over tokens: timed up to {LONGEST_LOOP:,}"
         return None if shape.causal else "is causal; leave --bidirectional out"
