@@ -92,7 +92,15 @@ LRA = sorted({path.stem.removesuffix("_zeta") for path in FILES if path.match("l
 
 
 def test_long_range_arena_has_its_tasks():
-    assert {"image", "retrieval", "text"} <= set(LRA)
+    assert set(LRA) == {"image", "listops", "pathfinder", "pathx", "retrieval", "text"}
+
+
+def test_the_generated_files_are_their_paper_presets_but_for_the_width():
+    assert make_run(config=EXPERIMENTS / "lra" / "listops_zeta.yaml") == make_run("listops", preset="paper")
+    for task, changes in (("pathfinder", []), ("pathx", ["training.accumulate=64"])):
+        wide = ["model.d_model=256", "model.d_mlp=256", "model.num_heads=8", *changes]
+        file = make_run(config=EXPERIMENTS / "lra" / f"{task}_zeta.yaml")
+        assert file == make_run(task, preset="paper", settings=wide)
 
 
 @pytest.mark.parametrize("task", LRA)
