@@ -26,7 +26,7 @@ from zeta_core.training.checkpoint import Checkpoints
 from .data import make_if_small, say_on_stderr
 from .nearest import no_such_run
 from .train_failures import RunInterrupted, log_failure, out_of_memory, reason_of, status_of
-from .train_rows import make_rows, save_rows, saved_rows, unbound_warning, unreachable_warning
+from .train_rows import make_rows, matched_line, save_rows, saved_rows, unbound_warning, unreachable_warning
 from .train_run import TrainRun
 
 CSV = "train.csv"
@@ -200,7 +200,8 @@ def train_job(
             impl=run.impl,
         )
         parameters = network.num_parameters()
-        for line in (unreachable_warning(run, job.data), unbound_warning(run)):
+        matched = matched_line(run, network.config.d_mlp, parameters)
+        for line in (matched, unreachable_warning(run, job.data), unbound_warning(run)):
             if line is not None:
                 monitor.say(line)
         monitor.start(run, job.run_id, parameters, network.num_parameters(embeddings=True) - parameters)

@@ -55,6 +55,13 @@ def unbound_warning(run: TrainRun) -> str | None:
     )
 
 
+def matched_line(run: TrainRun, d_mlp: int | None, parameters: int) -> str | None:
+    """Which MLP was chosen for a number of parameters, where one was asked for."""
+    if run.model.match_parameters is None:
+        return None
+    return f"d_mlp={d_mlp} for match_parameters={run.model.match_parameters}: {parameters} without the embeddings"
+
+
 def make_rows(
     run: TrainRun, data: TaskData, run_id: str, status: Status, parameters: int | None, done: Fit | None
 ) -> list[TrainRow]:

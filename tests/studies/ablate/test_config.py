@@ -2,6 +2,8 @@
 
 import pytest
 
+from zeta_core.attention import AttentionConfig
+from zeta_core.attention.iceformer import IceformerConfig
 from zeta_core.config import kinds, to_yaml
 from zeta_core.errors import ConfigError
 from zeta_core.studies.ablate.axes import AnyAxis
@@ -58,6 +60,11 @@ def test_a_mixer_keeps_what_it_has_of_the_base():
     found = {point.axis_value: point.run.attention for point in points}
     assert (found["exact_topk"].d_k, found["exact_topk"].top_k) == (5, 7)
     assert found["softmax"].d_k is None
+    # Of all other mixers one alone has a field of ZETA's, and it is the same: the keys a query attends to.
+    other = {kind: config for kind, config in found.items() if kind not in ("zeta", "exact_topk")}
+    assert set(found) == set(kinds(AttentionConfig))
+    assert {kind for kind, config in other.items() if config != type(config)()} == {"iceformer"}
+    assert other.pop("iceformer") == IceformerConfig(top_k=7)
 
 
 def test_parts_change_one_thing_from_the_paper_s_wording():

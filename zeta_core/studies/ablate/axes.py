@@ -135,7 +135,7 @@ class LearningRateAxis(Axis):
 
 
 class AttentionAxis(Axis):
-    """The mixer; each takes the fields of the base that it has (softmax keeps its own width)."""
+    """The mixer; of the base's fields each takes those that mean the same in it (softmax keeps its own width)."""
 
     kind: Literal["attention"] = "attention"
     values: tuple[str, ...] = tuple(kinds(AttentionConfig))
