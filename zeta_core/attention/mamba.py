@@ -103,7 +103,7 @@ class Mamba(Mixer):
         rates = -wide(self.A_log).exp()
         if self.impl != "reference" and x.is_cuda and has_kernel() and x.dtype == torch.float32:
             return by_kernel(x, dt, rates, into, out_of, wide(self.D))
-        state = x.new_zeros(x.shape[0], x.shape[2], self.config.state_size)
+        state: Tensor | None = None
         parts = []
         for start in range(0, x.shape[1], CHUNK):
             given = [t[:, start : start + CHUNK] for t in (x, dt, into, out_of)]
@@ -135,13 +135,16 @@ class Mamba(Mixer):
 
 
 def selective_chunk(
-    x: Tensor, dt: Tensor, into: Tensor, out_of: Tensor, rates: Tensor, state: Tensor
+    x: Tensor, dt: Tensor, into: Tensor, out_of: Tensor, rates: Tensor, state: Tensor | None
 ) -> tuple[Tensor, Tensor]:
-    """C_t h_t of a chunk's tokens, [batch, tokens, inner], and the state after them, [batch, inner, state_size]."""
+    """C_t h_t of a chunk's tokens, [batch, tokens, inner], and the state after them, [batch, inner, state_size].
+
+    state: the one before them; None: zeros."""
     decay = (dt.transpose(0, 1)[..., None] * rates).exp()
     added = (dt * x).transpose(0, 1)[..., None] * into.transpose(0, 1)[:, :, None]
-    first = added[:1] + decay[:1] * state
-    states = scan(decay, torch.cat((first, added[1:])))
+    if state is not None:
+        added = torch.cat((added[:1] + decay[:1] * state, added[1:]))
+    states = scan(decay, added)
     return (states @ out_of.transpose(0, 1)[..., None])[..., 0].transpose(0, 1), states[-1]
 
 

@@ -31,10 +31,10 @@ class Scan(torch.autograd.Function):
     def backward(context: Any, *gradients: Tensor) -> tuple[Tensor, Tensor]:
         """Of decay and added."""
         decay, states = context.saved_tensors
-        after = torch.cat((decay[1:], torch.zeros_like(decay[:1])))
-        of_added = states_of(after.flip(0), gradients[0].flip(0)).flip(0)
-        before = torch.cat((torch.zeros_like(states[:1]), states[:-1]))
-        return (of_added * before).sum_to_size(decay.shape), of_added
+        of_added = states_backwards(decay[1:], gradients[0])
+        of_decay = torch.zeros_like(states)
+        torch.mul(of_added[1:], states[:-1], out=of_decay[1:])
+        return of_decay.sum_to_size(decay.shape), of_added
 
 
 def states_of(decay: Tensor, added: Tensor) -> Tensor:
@@ -44,8 +44,26 @@ def states_of(decay: Tensor, added: Tensor) -> Tensor:
         return added.clone()
     even, odd = slice(0, length // 2 * 2, 2), slice(1, None, 2)
     out = torch.empty_like(added)
-    out[odd] = states_of(decay[odd] * decay[even], added[odd] + decay[odd] * added[even])
+    out[odd] = states_of(decay[odd] * decay[even], torch.addcmul(added[odd], decay[odd], added[even]))
     out[0] = added[0]
     rest = added[2::2]
-    out[2::2] = rest + decay[2::2] * out[odd][: len(rest)]
+    out[2::2] = torch.addcmul(rest, decay[2::2], out[odd][: len(rest)])
+    return out
+
+
+def states_backwards(decay: Tensor, added: Tensor) -> Tensor:
+    """h_t = decay_t * h_(t+1) + added_t, nothing behind the end; decay is one shorter than added."""
+    length = len(added)
+    if length < 2:
+        return added.clone()
+    start = length % 2  # pairs end at the last step
+    first, second = slice(start, None, 2), slice(start + 1, None, 2)
+    out = torch.empty_like(added)
+    both = decay[start:-1:2] * decay[second]
+    out[first] = states_backwards(both, torch.addcmul(added[first], decay[first], added[second]))
+    out[-1] = added[-1]
+    inner = slice(start + 1, length - 1, 2)
+    out[inner] = torch.addcmul(added[inner], decay[inner], out[start + 2 :: 2])
+    if start:
+        out[0] = torch.addcmul(added[0], decay[0], out[1])
     return out
