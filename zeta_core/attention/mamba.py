@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import importlib.util
 import math
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 import torch.nn.functional as F
 from pydantic import PositiveInt
 from torch import Tensor, nn
-from torch.utils.checkpoint import checkpoint
 
 from zeta_core.ops.impl import Impl
 
 from .heads import wide
 from .mixer import Mixer, MixerConfig
-from .scan import scan
+from .scan import states_backwards, states_of
 
 CHUNK = 64
 """Tokens whose states are held at a time; for the gradient they are computed again."""
@@ -103,18 +102,14 @@ class Mamba(Mixer):
         rates = -wide(self.A_log).exp()
         if self.impl != "reference" and x.is_cuda and has_kernel() and x.dtype == torch.float32:
             return by_kernel(x, dt, rates, into, out_of, wide(self.D))
-        state: Tensor | None = None
+        state = x.new_zeros(x.shape[0], x.shape[2], self.config.state_size)
+        given = [t.transpose(0, 1).contiguous() for t in (x, dt, into, out_of)]
         parts = []
         for start in range(0, x.shape[1], CHUNK):
-            given = [t[:, start : start + CHUNK] for t in (x, dt, into, out_of)]
-            if x.shape[1] <= CHUNK:
-                y, state = selective_chunk(given[0], given[1], given[2], given[3], rates, state)
-            else:
-                y, state = checkpoint(
-                    selective_chunk, *given, rates, state, use_reentrant=False, preserve_rng_state=False
-                )
+            chunk = [t[start : start + CHUNK] for t in given]
+            y, state = SelectiveChunk.apply(*chunk, rates, state)  # type: ignore[no-untyped-call]
             parts.append(y)
-        return torch.cat(parts, 1) + wide(self.D) * x
+        return torch.cat(parts).transpose(0, 1) + wide(self.D) * x
 
     def step(self, hidden: Tensor, state: MambaState | None) -> tuple[Tensor, MambaState]:
         """One token, [batch, d_model], after a state (None: the first). Returns: the output and the next state."""
@@ -134,18 +129,48 @@ class Mamba(Mixer):
         return self.out((y * F.silu(wide(gate[:, 0]))).to(gate.dtype)), (recent[:, 1:], h)
 
 
-def selective_chunk(
-    x: Tensor, dt: Tensor, into: Tensor, out_of: Tensor, rates: Tensor, state: Tensor | None
-) -> tuple[Tensor, Tensor]:
-    """C_t h_t of a chunk's tokens, [batch, tokens, inner], and the state after them, [batch, inner, state_size].
+class SelectiveChunk(torch.autograd.Function):
+    """C_t h_t of a chunk's tokens, and the state after them; its gradient computes the states again.
 
-    state: the one before them; None: zeros."""
-    decay = (dt.transpose(0, 1)[..., None] * rates).exp()
-    added = (dt * x).transpose(0, 1)[..., None] * into.transpose(0, 1)[:, :, None]
-    if state is not None:
-        added = torch.cat((added[:1] + decay[:1] * state, added[1:]))
-    states = scan(decay, added)
-    return (states @ out_of.transpose(0, 1)[..., None])[..., 0].transpose(0, 1), states[-1]
+    x, dt: [tokens, batch, inner]; into, out_of: [tokens, batch, state_size]; rates: [inner, state_size]; state:
+    [batch, inner, state_size]. Written out, as each pass over the states is what it costs."""
+
+    @staticmethod
+    def forward(
+        context: Any, x: Tensor, dt: Tensor, into: Tensor, out_of: Tensor, rates: Tensor, state: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """y, like x, and the last state."""
+        context.save_for_backward(x, dt, into, out_of, rates, state)
+        _, states = chunk_states(x, dt, into, rates, state)
+        return (states @ out_of[..., None])[..., 0], states[-1].clone()
+
+    @staticmethod
+    def backward(context: Any, *gradients: Tensor) -> tuple[Tensor, ...]:
+        """Of all six."""
+        x, dt, into, out_of, rates, state = context.saved_tensors
+        of_y, of_last = gradients
+        decay, states = chunk_states(x, dt, into, rates, state)
+        of_states = of_y[..., None] * out_of[:, :, None]
+        of_states[-1] += of_last
+        of_added = states_backwards(decay[1:], of_states)
+        of_out = (of_y[:, :, None] @ states)[:, :, 0]
+        of_input = (of_added @ into[..., None])[..., 0]
+        of_into = ((dt * x)[:, :, None] @ of_added)[:, :, 0]
+        of_state = of_added[0] * decay[0]
+        of_exponent = of_added.mul_(decay)  # of dt * rates: the state before, decayed
+        of_exponent[1:] *= states[:-1]
+        of_exponent[0] *= state
+        of_dt = (of_exponent * rates).sum(-1) + of_input * x
+        of_rates = of_exponent.mul_(dt[..., None]).sum((0, 1))
+        return of_input * dt, of_dt, of_into, of_out, of_rates, of_state
+
+
+def chunk_states(x: Tensor, dt: Tensor, into: Tensor, rates: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+    """exp(dt A) and every state of a chunk: [tokens, batch, inner, state_size]."""
+    decay = (dt[..., None] * rates).exp_()
+    added = (dt * x)[..., None] * into[:, :, None]
+    added[0] += decay[0] * state
+    return decay, states_of(decay, added)
 
 
 def has_kernel() -> bool:
