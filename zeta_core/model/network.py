@@ -35,7 +35,8 @@ class ModelConfig(Config):
     form: Literal["decoder", "encoder"] = "decoder"
     """decoder: causal. encoder: every token sees every other, unless `causal` is set."""
     causal: bool = Field(default=False, json_schema_extra=added_later(False))
-    """An encoder whose tokens see only earlier ones: the paper does not say which form its classifiers had."""
+    """An encoder whose tokens see only earlier ones: the paper does not say which form its classifiers had. Chunks by
+    number then move with a batch's padding, as with any length; those of a fixed attention.chunk_size do not."""
     pooling: Literal["mean", "cls"] = "mean"
     """How a classifier sums up a sequence."""
     dropout: float = Field(default=0.0, ge=0, lt=1)

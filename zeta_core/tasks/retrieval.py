@@ -6,7 +6,11 @@
 
 One encoder reads both documents, each by itself; see model/heads.py. The documents are the user's own: `zeta data
 import retrieval PATH`, where PATH holds Long Range Arena's files, or the citation pairs that stand in for them: those
-are real pairs of citing and cited papers too, but others and far fewer, and every row says which it was."""
+are real pairs of citing and cited papers too, but others and far fewer, and every row says which it was.
+
+The preset `small` shows that all parts run. It is no measurement: on the stand-in its model stays at chance (0.500),
+where the cosine of byte 5-grams weighted by rarity tells 72 % of the same test pairs apart by their first 256 bytes,
+80 % by 4,000."""
 
 from __future__ import annotations
 
