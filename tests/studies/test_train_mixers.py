@@ -8,6 +8,8 @@ from studies.sittings import tiny, zeta
 from zeta_core.attention import AttentionConfig
 from zeta_core.config import kinds
 from zeta_core.records import read_rows
+from zeta_core.studies.train_rows import unbound_warning, unreachable_warning
+from zeta_core.studies.train_run import make_run
 
 WANTED = 6_000
 
@@ -41,3 +43,17 @@ def test_a_form_that_a_mixer_has_not_is_refused_in_a_line(tmp_path, capsys, kind
     shown = capsys.readouterr().err
     assert len(shown.splitlines()) == 1
     assert f"attention.kind='{kind}' is causal alone; these have a bidirectional form: zeta, softmax" in shown
+
+
+def test_a_number_of_parameters_that_cannot_be_met_is_refused_before_anything_is_written(tmp_path, capsys):
+    argv = ["train", "mqar", "--set", "model.match_parameters=100", "--out", str(tmp_path / "out"), "--wandb", "off"]
+    assert zeta(argv) == 2
+    assert "match_parameters=100: the nearest that this mixer comes to is" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_window_that_is_too_narrow_is_warned_of_by_its_name():
+    flags = {"--attention": ("attention.kind", "sliding_window")}
+    run = make_run("mqar", settings=["attention.window=1", "model.short_conv=0"], flags=flags)
+    assert "with this window" in (line := unreachable_warning(run, run.task.build()) or "") and "chunk" not in line
+    assert "--set attention.window=2" in (unbound_warning(run) or "")

@@ -15,6 +15,7 @@ from accelerate.utils import set_seed
 
 from zeta_core.config import identity, to_yaml
 from zeta_core.errors import ConfigError, OptionError, RunFailed, StorageError
+from zeta_core.model import Network
 from zeta_core.records import Status, TrainRow, append_rows, read_rows, run_id
 from zeta_core.run_folder import RunFolder, check_writable
 from zeta_core.table_check import check_table
@@ -101,6 +102,8 @@ def run_train(
     run = run.resolved()
     wandb_mode, wandb_reason = resolve_wandb(wandb)
     data = build_task(run, monitor.say)
+    if run.model.match_parameters is not None:
+        build_network(run, data)  # refused, if it is, before anything is written
     path = out / "results" / CSV if table else None
     job = Job(run, data, RunFolder(out / "runs" / identify(run, data)), path)
     if path is not None:
@@ -157,6 +160,18 @@ def build_task(run: TrainRun, say: Callable[[str], None] = say_on_stderr) -> Tas
         ) from error
 
 
+def build_network(run: TrainRun, data: TaskData) -> Network:
+    """The run's network for its examples. Raises: OptionError, above all where match_parameters cannot be met."""
+    return run.model.build(
+        run.attention,
+        vocab_size=data.vocab_size,
+        max_len=data.max_len,
+        num_classes=data.num_classes,
+        num_documents=data.num_documents,
+        impl=run.impl,
+    )
+
+
 def start_accelerator(run: TrainRun) -> Accelerator:
     """accelerate for a resolved run: its device, precision and accumulation."""
     if run.device.startswith("cuda:"):
@@ -191,14 +206,7 @@ def train_job(
     checkpoints.say = recorder.say
     parameters: int | None = None
     try:
-        network = run.model.build(
-            run.attention,
-            vocab_size=job.data.vocab_size,
-            max_len=job.data.max_len,
-            num_classes=job.data.num_classes,
-            num_documents=job.data.num_documents,
-            impl=run.impl,
-        )
+        network = build_network(run, job.data)
         parameters = network.num_parameters()
         matched = matched_line(run, network.config.d_mlp, parameters)
         for line in (matched, unreachable_warning(run, job.data), unbound_warning(run)):

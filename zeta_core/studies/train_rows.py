@@ -37,10 +37,12 @@ def unreachable_warning(run: TrainRun, data: TaskData) -> str | None:
     share, part = min(shares, key=lambda item: item[0])
     if share == 1:
         return None
+    chunks = hasattr(run.attention, "local_window")
+    limit = "these chunks" if chunks else "this window"
+    help_ = "more chunks or --set attention.local_window=16 help" if chunks else "a wider attention.window helps"
     return (
-        f"warning: reachable is {share:.3f}: with these chunks {1 - share:.1%} of the queries ({part.name}) "
-        f"cannot see their answer, so expect an accuracy near {part.guessing(share):.2f}; more chunks or "
-        "--set attention.local_window=16 help"
+        f"warning: reachable is {share:.3f}: with {limit} {1 - share:.1%} of the queries ({part.name}) "
+        f"cannot see their answer, so expect an accuracy near {part.guessing(share):.2f}; {help_}"
     )
 
 
@@ -49,9 +51,11 @@ def unbound_warning(run: TrainRun) -> str | None:
     neighbours = torch.tensor([1]), torch.tensor([0])
     if not run.model.is_causal or run.model.short_conv > 1 or run.attention.sees(*neighbours, run.task.longest):
         return None
+    chunks = hasattr(run.attention, "local_window")
+    where, field = ("its own chunk", "local_window") if chunks else ("the one before it", "window")
     return (
         f"warning: nothing binds a key to the value that follows it: model.short_conv={run.model.short_conv} and no "
-        "token sees its own chunk; --set model.short_conv=3 or --set attention.local_window=2 and more do"
+        f"token sees {where}; --set model.short_conv=3 or --set attention.{field}=2 and more do"
     )
 
 
