@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 OUT ?= out
 SCALE ?= full
 
-.PHONY: help demo setup lint types test test-gpu results results-train bench bench-operator locality report reproduce-paper clean
+.PHONY: help demo setup lint types test test-gpu results results-train bench bench-operator locality lra report reproduce-paper clean
 
 help: ## list these targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1\t/' | expand -t 18
@@ -45,6 +45,10 @@ bench-operator: setup ## time the operator on this machine against dense attenti
 
 locality: setup ## how many true neighbours the Z-order curve finds; rows in results/locality.csv, a figure beside it
 	$(BIN)/zeta locality --out . --plot
+
+lra: setup ## Long Range Arena on a GPU, ZETA and softmax, what has its data; rows in results/train.csv (days)
+	$(BIN)/zeta data make pathfinder --preset paper
+	$(BIN)/python -m zeta_core.studies.reproduce --out . --only lra/
 
 results-train: setup ## train what the README's MQAR table shows (about 12 minutes on two cores); rows in results/train.csv
 	for seed in 0 1 2; do $(BIN)/zeta train mqar --dk 3 --seed $$seed --out . || exit; done

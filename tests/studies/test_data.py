@@ -6,6 +6,8 @@ from tasks.stores import COUNTS, produce, produce_two, sequence, spec
 
 from zeta_core.errors import ConfigError, DataError, DataMissing
 from zeta_core.studies.data import check_data, find_data, generated_config, list_data, make_if_small, task_config
+from zeta_core.studies.train import build_task
+from zeta_core.studies.train_run import make_run
 from zeta_core.tasks import MqarConfig
 from zeta_core.tasks.listops import ListOpsConfig
 from zeta_core.tasks.store_write import import_rows, make
@@ -116,3 +118,12 @@ def test_the_list(root):
     (root / "half").mkdir()
     names = {folder.path.name: folder.manifest for folder in list_data()}
     assert names == {"half": None, data.folder.name: data.manifest}
+
+
+def test_the_fingerprint_is_not_of_the_batch_size_or_the_model():
+    settings = [f"task.{name}={number}" for name, number in (("num_train", 50), ("num_validation", 20))]
+    runs = [
+        make_run("listops", settings=[*settings, f"training.batch_size={size}", f"model.d_model={width}"])
+        for size, width in ((8, 64), (16, 32))
+    ]
+    assert len({build_task(run, lambda line: None).fingerprint for run in runs}) == 1

@@ -23,7 +23,8 @@ from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, model_va
 from zeta_core.errors import OptionError
 
 from .generated import GeneratedConfig, stream_key, words_of
-from .pathfinder_draw import Style, picture
+from .pathfinder_draw import picture
+from .pathfinder_stamps import Style
 from .store import Examples, pack
 from .store_write import Producer
 from .task import Split
@@ -120,7 +121,7 @@ class PathfinderConfig(SnakesConfig):
     num_validation: PositiveInt = 20_000
     num_test: PositiveInt = 20_000
 
-    shard_size: ClassVar[int] = 1000
+    shard_size: ClassVar[int] = 500
     presets: ClassVar[Mapping[str, Mapping[str, object]]] = {
         "small": {
             "task": {
@@ -172,7 +173,7 @@ class PathXConfig(SnakesConfig):
     num_validation: PositiveInt = 20_000
     num_test: PositiveInt = 20_000
 
-    shard_size: ClassVar[int] = 250
+    shard_size: ClassVar[int] = 200
     presets: ClassVar[Mapping[str, Mapping[str, object]]] = {
         "small": {
             "task": {

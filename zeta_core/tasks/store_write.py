@@ -244,15 +244,14 @@ def _made(spec: Spec, producer: Producer, pieces: list[Piece], workers: int) -> 
             yield piece, _make_one(spec, producer, piece)
         return
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(workers, mp_context=context, initializer=_ignore_interrupts) as pool:
-        try:
-            waiting = {pool.submit(_make_one, spec, producer, piece): piece for piece in pieces}
-            while waiting:
-                done, _ = wait(waiting, return_when=FIRST_COMPLETED)
-                for future in done:
-                    yield waiting.pop(future), future.result()
-        finally:
-            pool.shutdown(wait=True, cancel_futures=True)
+    with ProcessPoolExecutor(workers, mp_context=context) as pool:
+        rest = iter(pieces)
+        with _ignored_interrupts():
+            waiting = {pool.submit(_make_one, spec, producer, piece): piece for piece in islice(rest, workers)}
+        while waiting:  # no more are handed out than there are processes, so that Ctrl-C waits for these alone
+            for future in wait(waiting, return_when=FIRST_COMPLETED).done:
+                yield waiting.pop(future), future.result()
+                waiting.update((pool.submit(_make_one, spec, producer, piece), piece) for piece in islice(rest, 1))
 
 
 def _make_one(spec: Spec, producer: Producer, piece: Piece) -> ShardRecord:
@@ -260,9 +259,14 @@ def _make_one(spec: Spec, producer: Producer, piece: Piece) -> ShardRecord:
     return write_shard(spec, shard_folder(spec.folder, piece.split, piece.number), examples)
 
 
-def _ignore_interrupts() -> None:
-    """Ctrl-C goes to all processes of a terminal: the first one decides, and lets begun shards be finished."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+@contextmanager
+def _ignored_interrupts() -> Iterator[None]:
+    """Processes begun here ignore Ctrl-C, which goes to all of a terminal: the first one lets them finish shards."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 @contextmanager
