@@ -145,7 +145,8 @@ def test_gamma_is_trained_or_a_number(capsys):
 def test_another_kind_resets_its_part(tmp_path, capsys):
     path = tmp_path / "run.yaml"
     path.write_text("task: {kind: mqar}\nattention: {kind: zeta, d_k: 4, curves: 1}\n")
-    assert dry(capsys, "--config", str(path), "--attention", "softmax")["attention"] == {"kind": "softmax", "d_k": None}
+    softmax = dry(capsys, "--config", str(path), "--attention", "softmax")["attention"]
+    assert softmax == {"kind": "softmax", "d_k": None}
     exact = dry(capsys, "--config", str(path), "--attention", "exact_topk")["attention"]
     assert (exact["kind"], exact["d_k"], exact["top_k"]) == ("exact_topk", 3, 16)
     assert dry(capsys, "--config", str(path), "--attention", "zeta")["attention"]["d_k"] == 4
