@@ -133,7 +133,9 @@ def bench(
             again = shlex.join(sys.argv[1:])
             raise Interrupted(f"interrupted; the rows so far are kept; from the start: zeta {again}") from None
     show(result)
-    if plot:
+    if plot and not any(row.status == "ok" for row in result.rows):
+        console().print("no picture: nothing was timed")
+    elif plot:
         from zeta_core.studies.bench.plot import plot as draw
 
         name = "bench" if runs[0].preset == "default" else f"bench_{runs[0].preset}"

@@ -29,6 +29,13 @@ def test_what_did_not_run_is_said_once(tmp_path, capsys):
     assert "sdpa_cudnn" not in err
 
 
+def test_there_is_no_picture_of_nothing(tmp_path, capsys):
+    words = ["--seq", "32", "--providers", "sdpa_cudnn", "--plot", "--wandb", "off"]
+    assert main(["bench", *words, "--out", str(tmp_path)]) == 0
+    assert "no picture: nothing was timed" in capsys.readouterr().out
+    assert not (tmp_path / "results" / "bench.png").exists()
+
+
 @pytest.mark.parametrize(("status", "code"), [("failed", 1), ("killed", 1), ("timeout", 1), ("oom", 0)])
 def test_the_exit_code(tmp_path, monkeypatch, capsys, status, code):
     monkeypatch.setattr(study.Worker, "measure", lambda *_: Measurement(status, "as it happens"))

@@ -4,6 +4,7 @@ import pytest
 from rows import bench_row
 
 from zeta_core.studies.bench.plot import plot
+from zeta_core.studies.bench.presets import PROVIDERS
 from zeta_core.studies.bench.summary import compare_with, dense_providers, growth, timed
 
 LENGTHS = (1024, 2048, 4096)
@@ -61,3 +62,9 @@ def test_a_picture_is_drawn_of_what_there_is(tmp_path):
     plot(rows, tmp_path / "results" / "bench.png")
     assert (tmp_path / "results" / "bench.png").read_bytes().startswith(b"\x89PNG")
     assert [path.name for path in (tmp_path / "results").iterdir()] == ["bench.png"]
+
+
+def test_every_provider_can_be_drawn(tmp_path):
+    rows = [bench_row(provider=name, seq_len=n, time_ms=1.0) for name in PROVIDERS for n in LENGTHS]
+    plot(rows, tmp_path / "bench.png")
+    assert (tmp_path / "bench.png").read_bytes().startswith(b"\x89PNG")

@@ -19,7 +19,7 @@ from .summary import timed
 
 GREY = "0.55"
 COLORS = [color for number, color in enumerate(colormaps["tab20"].colors) if number not in (14, 15)]  # type: ignore[attr-defined]
-"""One a provider; the two greys are left to the paper."""
+"""One a provider, dashed from where they begin again; the two greys are left to the paper."""
 TITLES = {"forward": "forward", "forward_backward": "forward + backward"}
 
 
@@ -65,7 +65,8 @@ def _lines(axis: Axes, frame: pd.DataFrame, column: str) -> None:
                 of_it[column],
                 marker="o",
                 markersize=4,
-                color=COLORS[number],
+                color=COLORS[number % len(COLORS)],
+                linestyle="-" if number < len(COLORS) else "--",
                 linewidth=2.5 if provider.startswith("zeta") else 1.3,
                 label=f"{provider} (eager)" if both else provider,
             )
