@@ -92,7 +92,8 @@ def bench(
     if context.invoked_subcommand is not None:
         return 0
     from zeta_core.config import to_yaml
-    from zeta_core.studies.bench.config import lengths, make_bench
+    from zeta_core.studies.bench.config import make_bench
+    from zeta_core.studies.ranges import whole_numbers
 
     from .bench_view import BenchProgress, show
     from .progress import quiet_imports, wandb_mode
@@ -103,7 +104,7 @@ def bench(
         config=config,
         settings=settings or (),
         flags={
-            "--seq": ("seq_lens", None if seq is None else lengths(seq)),
+            "--seq": ("seq_lens", whole_numbers("--seq", seq, least=1)),
             "--providers": ("providers", _words(providers)),
             "--batch": ("batch", batch),
             "--heads": ("heads", heads),

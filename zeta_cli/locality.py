@@ -91,7 +91,8 @@ def locality(
     For example: zeta locality --points uniform --dk 1,2,3; zeta locality --checkpoint RUN"""
     from zeta_core.config import to_yaml
     from zeta_core.errors import ConfigError
-    from zeta_core.studies.locality.config import make_locality, whole_numbers
+    from zeta_core.studies.locality.config import make_locality
+    from zeta_core.studies.ranges import whole_numbers
 
     from .locality_view import LocalityProgress, show
     from .progress import quiet_imports, wandb_mode

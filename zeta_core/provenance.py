@@ -25,13 +25,14 @@ class Versions:
 @cache
 def versions() -> Versions:
     """The versions here; an empty text where something is not installed or no git repository."""
-
-    def installed(package: str) -> str:
-        with suppress(PackageNotFoundError):
-            return version(package)
-        return ""
-
     return Versions(platform.python_version(), installed("torch"), installed("triton"), _commit())
+
+
+def installed(package: str) -> str:
+    """The version of an installed package, or an empty text."""
+    with suppress(PackageNotFoundError):
+        return version(package)
+    return ""
 
 
 def _commit() -> str:

@@ -46,7 +46,7 @@ def test_the_exit_code(tmp_path, monkeypatch, capsys, status, code):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--seq", "0"], "--seq '0': must be a length of 1 or more"),
+        (["--seq", "0"], "--seq '0': must be whole numbers of 1 or more"),
         (["--seq", "many"], "--seq 'many'"),
         (["--providers", "flsh"], "'flsh' is not one of the providers"),
         (["--preset", "papers"], "did you mean 'paper'"),

@@ -4,9 +4,10 @@ import pytest
 
 from zeta_core.config import kinds, to_yaml
 from zeta_core.errors import ConfigError
-from zeta_core.studies.bench.config import BenchRun, lengths, make_bench
+from zeta_core.studies.bench.config import BenchRun, make_bench
 from zeta_core.studies.bench.presets import BY_DEFAULT, PRESETS, PROVIDERS, grids
 from zeta_core.studies.bench.providers import MixerProvider
+from zeta_core.studies.ranges import whole_numbers
 
 
 def one(**flags):
@@ -47,17 +48,17 @@ def test_every_preset_builds(preset, gpu):
         (["16", "8,64"], (16, 8, 64)),
         (["4096..65536"], (4096, 8192, 16_384, 32_768, 65_536)),
         (["3..13"], (3, 6, 12)),
-        (["5..5", "5"], (5,)),
+        (["5..5", "7"], (5, 7)),
     ],
 )
 def test_lengths(texts, expected):
-    assert lengths(texts) == expected
+    assert whole_numbers("--seq", texts, least=1) == expected
 
 
 @pytest.mark.parametrize("text", ["0", "abc", "-1", "8..4", "1.5", "", "4..", "0..8"])
 def test_no_lengths(text):
-    with pytest.raises(ConfigError, match=r"--seq .*must be a length of 1 or more"):
-        lengths([text])
+    with pytest.raises(ConfigError, match=r"--seq .*must be whole numbers of 1 or more"):
+        whole_numbers("--seq", [text], least=1)
 
 
 @pytest.mark.parametrize(
@@ -71,6 +72,7 @@ def test_no_lengths(text):
         ({"providers": ("naive",), "points": ("equal",)}, "none of naive has points"),
         ({"seq_lens": (4,)}, "num_chunks=8 is more than the shortest of seq_lens, 4"),
         ({"d_v": 0}, "d_v=0"),
+        ({"seq_lens": (64, 64)}, "64 is there twice"),
         ({"budget_s": 0.0}, "budget_s"),
     ],
 )

@@ -4,7 +4,8 @@ import pytest
 
 from zeta_core.config import to_yaml
 from zeta_core.errors import ConfigError
-from zeta_core.studies.locality.config import LocalityRun, make_locality, whole_numbers
+from zeta_core.studies.locality.config import LocalityRun, make_locality
+from zeta_core.studies.ranges import whole_numbers
 
 
 def one(**flags):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal, Self
@@ -19,7 +18,7 @@ from zeta_core.ops.attend import Score
 from ..train_run import resolve_device, resolve_dtype
 from .case import MODES, Dtype, Mode, Points, Shape, Timing
 from .measure import Request
-from .presets import BY_DEFAULT, PRESETS, PROVIDERS, doubling, grids
+from .presets import BY_DEFAULT, PRESETS, PROVIDERS, grids
 from .providers import AnyProvider, Provider
 
 OPTIONS = ("d_k", "top_k", "num_chunks", "score", "history_mean", "points")
@@ -153,20 +152,6 @@ def make_bench(
             able = [kind for kind, provider in kinds(AnyProvider).items() if option in getattr(provider, "uses", ())]
             raise ConfigError(f"{where}: none of {names} has {option}; leave it out or add one of {', '.join(able)}")
     return tuple(run.resolved() for run in runs)
-
-
-def lengths(texts: Sequence[str]) -> tuple[int, ...]:
-    """Lengths from `4096`, `4096,8192` and `4096..65536` (doubling). Raises: ConfigError, one line."""
-    found: list[int] = []
-    for text in ",".join(texts).split(","):
-        match = re.fullmatch(r"\s*(\d+)(?:\.\.(\d+))?\s*", text)
-        first, last = (int(part) if part else None for part in (match[1], match[2])) if match else (None, None)
-        if not first or (last is not None and last < first):
-            raise ConfigError(
-                f"--seq {text!r}: must be a length of 1 or more, or a range like 4096..65536 (doubling)"
-            )
-        found += doubling(first, last or first)
-    return tuple(dict.fromkeys(found))
 
 
 def torch_device(run: BenchRun) -> torch.device:

@@ -6,6 +6,7 @@ from typing import Any
 
 from zeta_core.config import kinds
 
+from ..ranges import doubling
 from .case import POINTS
 from .providers import AnyProvider, MixerProvider
 
@@ -53,11 +54,3 @@ def grids(preset: str, gpu: bool) -> tuple[Grid, ...]:
         {**common, "seq_lens": (65_536,), "providers": (ours,), **other_points},
         {**common, **small, "providers": (ours, "zeta_reference")},
     )
-
-
-def doubling(first: int, last: int) -> tuple[int, ...]:
-    """first, twice that, and so on, up to last."""
-    found = [first]
-    while found[-1] * 2 <= last:
-        found.append(found[-1] * 2)
-    return tuple(found)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -120,23 +119,3 @@ def make_locality(
     if lines := [f"{given.origins[name,]}: {name} {why}" for name in idle if name in given.values]:
         raise ConfigError(*lines)
     return run.resolved()
-
-
-def whole_numbers(flag: str, texts: Sequence[str] | None) -> tuple[int, ...] | None:
-    """Numbers from `1,2`, from repeated options and from `512..4096` (doubling); None stays. Raises: ConfigError."""
-    if texts is None:
-        return None
-    found: list[int] = []
-    for text in ",".join(texts).split(","):
-        match = re.fullmatch(r"\s*(\d+)(?:\.\.(\d+))?\s*", text)
-        first = int(match[1]) if match else 0
-        last = int(match[2]) if match and match[2] else first
-        if match is None or last < first or (last > first == 0):
-            raise ConfigError(
-                f"{flag} {text!r}: must be whole numbers by commas, or a range like 512..4096 (doubling)"
-            )
-        while first < last:
-            found.append(first)
-            first *= 2
-        found += [first] if first == last else []
-    return tuple(found)

@@ -8,8 +8,10 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor
 
+from zeta_core.provenance import installed
+
 from ..case import Shape, vectors
-from .provider import Problem, Provider, installed, past
+from .provider import Problem, Provider, past
 
 
 class FlaLinearProvider(Provider):

@@ -8,8 +8,10 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
+from zeta_core.provenance import installed
+
 from ..case import Shape
-from .provider import Problem, Provider, installed
+from .provider import Problem, Provider
 
 FAST = ("mamba_ssm", "causal_conv1d")
 """Packages whose kernels transformers takes where they are installed."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from importlib.metadata import PackageNotFoundError, version
 from typing import ClassVar
 
 import torch
@@ -87,11 +86,3 @@ def past(seq_len: int, window: int | None = None) -> Tensor:
     """[queries, keys] bool: itself and what came before; with a window only the last tokens of that."""
     ago = torch.arange(seq_len)[:, None] - torch.arange(seq_len)
     return (ago >= 0) if window is None else (ago >= 0) & (ago < window)
-
-
-def installed(package: str) -> str | None:
-    """The version of an installed package, or None."""
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return None

@@ -9,10 +9,11 @@ from torch import Tensor
 
 from zeta_core.ops import zeta_attention, zeta_plan
 from zeta_core.ops.impl import missing_for_kernels
+from zeta_core.provenance import installed
 from zeta_core.studies.definition import positions_to_mask, weighted_mean
 
 from ..case import Shape, coordinates, vectors
-from .provider import Problem, Provider, installed
+from .provider import Problem, Provider
 
 GAMMA = 0.047
 """Where the trained gamma starts, sigmoid(-3)."""
