@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from .console import console, error_console
+from .console import console
+from .progress import CountBar
 
 if TYPE_CHECKING:
     from zeta_core.studies.ablate.config import AblateRun
@@ -18,26 +18,13 @@ if TYPE_CHECKING:
     from zeta_core.studies.train_run import TrainRun
 
 
-class AblateProgress:
+class AblateProgress(CountBar):
     """A line for each run on standard error, and on a terminal a bar over runs."""
 
     def __init__(self) -> None:
-        self.console = error_console()
-        columns = MofNCompleteColumn(), BarColumn(), TimeElapsedColumn(), TextColumn("{task.description}")
-        self.bar = Progress(*columns, console=self.console, disable=not self.console.is_terminal)
+        super().__init__()
         self.total = self.done = 0
         self.began = time.perf_counter()
-
-    def __enter__(self) -> Self:
-        self.bar.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.bar.stop()
-
-    def say(self, text: str) -> None:
-        """A line, above the bar."""
-        self.console.print(text, markup=False, soft_wrap=True)
 
     def estimate(self, seconds: float) -> None:
         """How long all of it will take."""

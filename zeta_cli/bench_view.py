@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from .console import console, error_console
+from .console import console
+from .progress import CountBar
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -20,22 +20,13 @@ if TYPE_CHECKING:
     from zeta_core.studies.bench.study import BenchResult
 
 
-class BenchProgress:
+class BenchProgress(CountBar):
     """A line a row on standard error, and on a terminal a bar with what is being timed and the time left."""
 
     def __init__(self) -> None:
-        self.console = error_console()
-        columns = MofNCompleteColumn(), BarColumn(), TimeElapsedColumn(), TextColumn("{task.description}")
-        self.bar = Progress(*columns, console=self.console, disable=not self.console.is_terminal)
+        super().__init__()
         self.total = self.done = 0
         self.began = time.perf_counter()
-
-    def __enter__(self) -> Self:
-        self.bar.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.bar.stop()
 
     def begin(self, total: int, device: str) -> None:
         """So many rows will be timed on a device."""
@@ -69,10 +60,6 @@ class BenchProgress:
         memory = "" if row.peak_mib is None else f" {row.peak_mib:,.1f} MiB"
         note = f"; {row.reason}" if row.reason else ""
         self.say(f"{where} {number(row.time_ms)} ms {spread}{memory}{note}")
-
-    def say(self, text: str) -> None:
-        """A line, above the bar."""
-        self.console.print(text, markup=False, soft_wrap=True)
 
 
 def number(value: float | None) -> str:

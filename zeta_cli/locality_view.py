@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from .console import console, error_console
+from .console import console
+from .progress import CountBar
 
 if TYPE_CHECKING:
     from zeta_core.records import LocalityRow
@@ -16,20 +16,8 @@ if TYPE_CHECKING:
     from zeta_core.studies.locality.summary import Overlap
 
 
-class LocalityProgress:
+class LocalityProgress(CountBar):
     """A bar on a terminal; a line for each group of rows elsewhere."""
-
-    def __init__(self) -> None:
-        self.console = error_console()
-        columns = MofNCompleteColumn(), BarColumn(), TimeElapsedColumn(), TextColumn("{task.description}")
-        self.bar = Progress(*columns, console=self.console, disable=not self.console.is_terminal)
-
-    def __enter__(self) -> Self:
-        self.bar.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.bar.stop()
 
     def begin(self, total: int, device: str) -> None:
         """So many groups of rows will be measured on a device."""
@@ -43,10 +31,6 @@ class LocalityProgress:
         self.bar.update(self.bar.task_ids[0], advance=1, description=what)
         if not self.console.is_terminal:
             self.say(f"{what}: {len(rows)} rows")
-
-    def say(self, text: str) -> None:
-        """A line, above the bar."""
-        self.console.print(text, markup=False, soft_wrap=True)
 
 
 def show(result: LocalityResult) -> None:

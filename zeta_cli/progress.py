@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, cast, get_args
+from typing import TYPE_CHECKING, Self, cast, get_args
 
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from zeta_core.errors import ConfigError
 from zeta_core.layers import did_you_mean
@@ -19,6 +19,26 @@ if TYPE_CHECKING:
     from zeta_core.studies.train_run import TrainRun
 
 PLAIN_SECONDS = 10.0
+
+
+class CountBar:
+    """Lines on standard error, and on a terminal a bar below them over so many things, with what is being done."""
+
+    def __init__(self) -> None:
+        self.console = error_console()
+        columns = MofNCompleteColumn(), BarColumn(), TimeElapsedColumn(), TextColumn("{task.description}")
+        self.bar = Progress(*columns, console=self.console, disable=not self.console.is_terminal)
+
+    def __enter__(self) -> Self:
+        self.bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.bar.stop()
+
+    def say(self, text: str) -> None:
+        """A line, above the bar."""
+        self.console.print(text, markup=False, soft_wrap=True)
 
 
 class TrainProgress:

@@ -22,7 +22,7 @@ class ShortConv(nn.Module):
         """hidden: [batch, seq_len, d_model]; what is padded counts as zero."""
         if key_padding_mask is not None:
             hidden = hidden.masked_fill(key_padding_mask[..., None], 0)
-        # Shifted copies, weighted and summed: a library's depthwise convolution takes longer, above all backwards.
+        # Shifted copies, weighted and summed: on a CPU torch's depthwise convolution takes longer.
         before, after = self.padding
         seq_len, weight = hidden.shape[1], self.conv.weight
         padded = F.pad(hidden, (0, 0, before, after))
