@@ -87,8 +87,9 @@ def test_logits_at_labelled_positions_are_those_of_everywhere(mixer):
     labelled = torch.rand(2, SEQ_LEN, generator=torch.Generator().manual_seed(0)) < 0.3
     full = model(given)
     assert full.shape == (2 * SEQ_LEN, VOCABULARY)
-    torch.testing.assert_close(model(given, labelled), full.view(2, SEQ_LEN, -1)[labelled])
-    assert model(given, torch.zeros_like(labelled)).shape == (0, VOCABULARY)
+    asked = labelled.flatten().nonzero()[:, 0]
+    torch.testing.assert_close(model(given, asked), full.view(2, SEQ_LEN, -1)[labelled])
+    assert model(given, asked[:0]).shape == (0, VOCABULARY)
 
 
 def test_the_head_is_the_embedding():

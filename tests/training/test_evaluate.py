@@ -58,7 +58,7 @@ def test_a_perfect_model_scores_one(monkeypatch):
         def forward(self, tokens, labelled, mask):
             answers = {tuple(row): labels for row, labels in zip(*everything, strict=True)}
             labels = torch.tensor([answers[tuple(row)] for row in tokens.tolist()])
-            return torch.nn.functional.one_hot(labels[labelled], 32) * 50.0
+            return torch.nn.functional.one_hot(labels.flatten()[labelled], 32) * 50.0
 
     batch = part.batch(torch.arange(len(part)).numpy())
     everything = (batch.tokens.tolist(), batch.labels.tolist())

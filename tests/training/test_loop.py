@@ -114,8 +114,8 @@ def test_the_failure_of_a_validation_names_the_step(tmp_path):
 def test_a_bad_loss_names_the_step(tmp_path, monkeypatch, bad):
     calls = []
 
-    def poisoned(model, batch):
-        loss, hits, count = loss_and_hits(model, batch)
+    def poisoned(model, batch, device):
+        loss, hits, count = loss_and_hits(model, batch, device)
         calls.append(loss)
         return (loss * 0 + bad if len(calls) == 3 else loss), hits, count
 

@@ -164,9 +164,9 @@ class Network(nn.Module):
     ) -> Tensor:
         """Logits: of the classes, [batch, num_classes], or of tokens, [labelled positions, vocab_size].
 
-        tokens: [batch, seq_len] int64. labelled: [batch, seq_len] bool, where token logits are wanted (None:
-        everywhere). key_padding_mask: [batch, seq_len] bool, True = ignore. second, second_padding_mask: the other
-        document of each example, like tokens and their mask, for a model built for two.
+        tokens: [batch, seq_len] int64. labelled: [labels] int64, the flat positions b * seq_len + t where token
+        logits are wanted (None: everywhere). key_padding_mask: [batch, seq_len] bool, True = ignore. second,
+        second_padding_mask: the other document of each example, like tokens and mask, for a model built for two.
         Raises: ShapeError if the sequence is longer than max_len, or the second document is missing or too many."""
         if isinstance(self.classifier, PairHead) or second is not None:
             return self.of_pairs(tokens, key_padding_mask, second, second_padding_mask)
@@ -174,7 +174,9 @@ class Network(nn.Module):
         if self.classifier is not None:
             logits: Tensor = self.classifier(self.pooled(hidden, key_padding_mask))
             return logits
-        hidden = hidden.flatten(0, 1) if labelled is None else hidden[labelled]
+        hidden = hidden.flatten(0, 1)
+        if labelled is not None:
+            hidden = hidden.index_select(0, labelled)
         return nn.functional.linear(hidden, self.embedding.weight)
 
     def of_pairs(

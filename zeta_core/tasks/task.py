@@ -42,10 +42,10 @@ class Batch:
         return int((self.labels != IGNORED).sum())
 
     def to(self, device: torch.device) -> Batch:
-        """The same on another device."""
+        """The same on another device; a GPU is not waited for."""
         optional = (self.key_padding_mask, self.second, self.second_padding_mask)
-        moved = (None if tensor is None else tensor.to(device) for tensor in optional)
-        return Batch(self.tokens.to(device), self.labels.to(device), *moved)
+        moved = (None if tensor is None else sent(tensor, device) for tensor in optional)
+        return Batch(sent(self.tokens, device), sent(self.labels, device), *moved)
 
     def unpadded(self) -> Tensor:
         """The tokens cut to the shortest example, so that none is padded; at least one token each."""
@@ -53,6 +53,13 @@ class Batch:
             return self.tokens
         shortest = int((~self.key_padding_mask).sum(1).min())
         return self.tokens[:, : max(1, shortest)]
+
+
+def sent(tensor: Tensor, device: torch.device) -> Tensor:
+    """The tensor on this device; from a CPU to a GPU through pinned memory, so that the host need not wait."""
+    if device.type == "cuda" and tensor.device.type == "cpu":
+        return tensor.pin_memory().to(device, non_blocking=True)
+    return tensor.to(device)
 
 
 class Part(ABC):

@@ -37,8 +37,10 @@ class TrainingConfig(Config):
             return (step + 1) / warmup
         return 0.5 * (1 + math.cos(math.pi * (step - warmup) / max(1, self.steps - warmup)))
 
-    def optimizer(self, model: nn.Module) -> torch.optim.AdamW:
-        """AdamW over the model's trained parameters, weight decay on its matrices and convolutions alone."""
+    def optimizer(self, model: nn.Module, *, fused: bool = False) -> torch.optim.AdamW:
+        """AdamW over the model's trained parameters, weight decay on its matrices and convolutions alone.
+
+        fused: all parameters of a group in one kernel."""
         tables = {id(m.weight) for m in model.modules() if isinstance(m, nn.Embedding)}
         decayed: list[nn.Parameter] = []
         others: list[nn.Parameter] = []
@@ -47,4 +49,4 @@ class TrainingConfig(Config):
                 weight = parameter.dim() >= 2 and id(parameter) not in tables
                 (decayed if weight else others).append(parameter)
         groups = [{"params": decayed, "weight_decay": self.weight_decay}, {"params": others, "weight_decay": 0.0}]
-        return torch.optim.AdamW(groups, lr=self.learning_rate, betas=(0.9, 0.95))
+        return torch.optim.AdamW(groups, lr=self.learning_rate, betas=(0.9, 0.95), fused=fused)

@@ -12,9 +12,10 @@ from accelerate import Accelerator
 from torch import Tensor, nn
 
 from zeta_core.tasks import Batch, Part
-from zeta_core.tasks.task import IGNORED
+from zeta_core.tasks.task import IGNORED, sent
 
 EVAL_BATCH_TOKENS = 65_536
+CPU = torch.device("cpu")
 
 
 @dataclass(frozen=True)
@@ -27,16 +28,20 @@ class PartScore:
     count: int
 
 
-def loss_and_hits(model: nn.Module, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
-    """The sum of the cross entropies in nats, how many labels were guessed right, and how many there are."""
+def loss_and_hits(model: nn.Module, batch: Batch, device: torch.device = CPU) -> tuple[Tensor, Tensor, int]:
+    """The sum of the cross entropies in nats, how many labels were guessed right, and how many there are.
+
+    batch: on the CPU, where labels are looked for without waiting for a GPU. device: the model's."""
+    labels, asked = batch.labels.flatten(), None
     if batch.labels.dim() == 2:
-        labelled = batch.labels != IGNORED
-        logits, labels = model(batch.tokens, labelled, batch.key_padding_mask), batch.labels[labelled]
-    else:
-        other = () if batch.second is None else (batch.second, batch.second_padding_mask)
-        logits, labels = model(batch.tokens, None, batch.key_padding_mask, *other), batch.labels
+        asked = (labels != IGNORED).nonzero()[:, 0]
+        labels, asked = sent(labels[asked], device), sent(asked, device)
+    batch = batch.to(device)
+    other = () if batch.second is None else (batch.second, batch.second_padding_mask)
+    logits = model(batch.tokens, asked, batch.key_padding_mask, *other)
+    labels = labels if asked is not None else batch.labels
     loss = F.cross_entropy(logits.float(), labels, reduction="sum")
-    return loss, (logits.argmax(-1) == labels).sum(), torch.tensor(labels.numel(), device=loss.device)
+    return loss, (logits.argmax(-1) == labels).sum(), labels.numel()
 
 
 @torch.no_grad()
@@ -49,10 +54,11 @@ def evaluate(model: nn.Module, parts: Sequence[Part], accelerator: Accelerator) 
         size = max(1, EVAL_BATCH_TOKENS // (part.seq_len * part.num_documents))
         mine = np.arange(accelerator.process_index, len(part), accelerator.num_processes)
         for start in range(0, len(mine), size):
-            batch = part.batch(mine[start : start + size]).to(accelerator.device)
+            batch = part.batch(mine[start : start + size])
             with accelerator.autocast():
-                found = loss_and_hits(model, batch)
-            sums[row] += torch.stack([value.double() for value in found]).cpu()
+                loss, hits, count = loss_and_hits(model, batch, accelerator.device)
+            sums[row, :2] += torch.stack((loss.double(), hits.double())).cpu()
+            sums[row, 2] += count
     model.train(was_training)
     if accelerator.num_processes > 1:
         sums = accelerator.reduce(sums.to(accelerator.device), reduction="sum").cpu()

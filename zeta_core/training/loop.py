@@ -13,6 +13,7 @@ from accelerate import Accelerator
 from zeta_core.errors import NonFiniteError, OptionError, RunFailed
 from zeta_core.model import Network
 from zeta_core.tasks import Batch, TaskData
+from zeta_core.tasks.task import sent
 
 from .batches import BatchOrder
 from .checkpoint import Checkpoints, Progress
@@ -71,7 +72,7 @@ def fit(
     shared; StorageError."""
     check_batch(config, data, accelerator.num_processes)
     shares = accelerator.num_processes * config.accumulate
-    optimizer = config.optimizer(network)
+    optimizer = config.optimizer(network, fused=accelerator.device.type == "cuda")
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, config.rate)
     model, optimizer = accelerator.prepare(network, optimizer)
     progress = Progress()
@@ -100,7 +101,7 @@ def fit(
         for batch in batches:
             with accelerator.accumulate(model), _failing_at(progress.step):
                 with accelerator.autocast():
-                    total, _, _ = loss_and_hits(model, batch.to(accelerator.device))
+                    total, _, _ = loss_and_hits(model, batch, accelerator.device)
                 summed += total.detach()
                 # accelerate and DDP take the mean over the shares; wanted is that over all labels.
                 accelerator.backward(total / (labels / shares))
@@ -169,7 +170,7 @@ def check_batch(config: TrainingConfig, data: TaskData, num_processes: int) -> N
 
 def _labels_of_step(accelerator: Accelerator, batches: Sequence[Batch]) -> torch.Tensor:
     """How many labels one optimizer step trains on, over all processes and accumulated parts; at least 1."""
-    labels = torch.tensor(sum(batch.num_labels for batch in batches), device=accelerator.device)
+    labels = sent(torch.tensor(sum(batch.num_labels for batch in batches)), accelerator.device)
     if accelerator.num_processes > 1:
         labels = accelerator.reduce(labels, reduction="sum")
     return labels.clamp(min=1)
