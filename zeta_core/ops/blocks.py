@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
+import torch
+
 BLOCK_BYTES = 64 * 2**20
+GPU_BLOCK_BYTES = 2**30
+"""On a GPU each block costs launches, and memory is larger."""
 ALIGNMENT = 64
+
+
+def block_bytes(device: torch.device) -> int:
+    """What the temporaries of one block may take on a device."""
+    return GPU_BLOCK_BYTES if device.type == "cuda" else BLOCK_BYTES
 
 
 def query_blocks(start: int, stop: int, bytes_per_query: int, budget: int = BLOCK_BYTES) -> list[tuple[int, int]]:

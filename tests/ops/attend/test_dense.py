@@ -109,7 +109,9 @@ def test_small_blocks_give_the_same(monkeypatch, visibility):
     means = options | {"gamma": torch.ones(2), "score": "cauchy", "history_mean": True, "local_window": 3}
     whole = nearest_keys(q, k, top_k=5, **options), dense_attend(q, k, v, **means)
     one_block = dense.query_blocks
-    monkeypatch.setattr(dense, "query_blocks", lambda start, stop, size: one_block(start, stop, size, budget=1))
+    monkeypatch.setattr(
+        dense, "query_blocks", lambda start, stop, size, budget: one_block(start, stop, size, budget=1)
+    )
     assert torch.equal(nearest_keys(q, k, top_k=5, **options), whole[0])
     torch.testing.assert_close(dense_attend(q, k, v, **means), whole[1], rtol=1e-12, atol=1e-12)
 

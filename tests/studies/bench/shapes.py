@@ -3,6 +3,7 @@
 import os
 import signal
 import time
+from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import torch
@@ -49,6 +50,21 @@ class Doubling(Provider):
             return 2 * x
 
         return Problem([x], x, forward, lambda x: 2 * x)
+
+
+class Compiling(Doubling):
+    """Doubling that compiles: it leaves a file where it was called at its full length."""
+
+    kind: Literal["compiling"] = "compiling"  # type: ignore[assignment]
+    folder: str
+
+    @property
+    def compiles(self) -> bool:
+        return True
+
+    def build(self, shape: Shape, device: torch.device) -> Problem:
+        (Path(self.folder) / f"{shape.seq_len}_{os.getpid()}").touch()
+        return super().build(shape, device)
 
 
 def misbehave(how: str) -> None:

@@ -7,7 +7,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from ..blocks import query_blocks
+from ..blocks import block_bytes, query_blocks
 from .reference import history, weights
 from .scores import Score, directions, strength
 
@@ -55,24 +55,32 @@ def nearest_keys(
     position, -1 past the end. What the Z-order curve approximates: it bounds recall."""
     batch, heads, seq_len, _ = q.shape
     ids = torch.full((batch, heads, seq_len, top_k), -1, dtype=torch.int64, device=q.device)
-    place, take = torch.arange(seq_len, device=q.device), min(top_k, seq_len)
-    for first, last in query_blocks(0, seq_len, batch * heads * seq_len * 40):
+    take = min(top_k, seq_len)
+    for first, last in query_blocks(0, seq_len, batch * heads * seq_len * 40, block_bytes(q.device)):
         see = visible_keys(
             first, last, seq_len, visibility=visibility, chunk_size=chunk_size, causal=causal, device=q.device
         )
         if key_padding_mask is not None:
             see = see & ~key_padding_mask[:, None, None]
         far = squared_distances(q[:, :, first:last], k).masked_fill(~see, torch.inf)
-        if far.dtype == torch.float32:
-            # The bits of a distance order like the distance: with the position behind them no two keys are tied.
-            ordered = (far.view(torch.int32).long() << 32) | place
-            nearest = ordered.topk(take, largest=False, sorted=False).values & 0xFFFFFFFF
-        else:
-            nearest = far.argsort(dim=-1, stable=True)[..., :take]
+        nearest = smallest(far, take)
         visible = see.expand(far.shape).gather(-1, nearest)
         nearest = torch.where(visible, nearest, seq_len).sort(-1).values
         ids[:, :, first:last, :take] = torch.where(nearest < seq_len, nearest, -1)
     return ids
+
+
+def smallest(values: Tensor, count: int) -> Tensor:
+    """Where the `count` smallest of each row are, in no order; ties by position, but for infinity, where any will do.
+
+    values: [..., n] floats. Returns: [..., count] int64."""
+    found, places = values.topk(count, largest=False, sorted=False)
+    last = found.amax(-1, keepdim=True)
+    # topk takes any of those that tie for its last places: such rows are few, and are sorted.
+    tied = ((values <= last).sum(-1) > count) & last[..., 0].isfinite()
+    if tied.any():
+        places[tied] = values[tied].argsort(dim=-1, stable=True)[..., :count]
+    return places
 
 
 def dense_attend(
@@ -100,7 +108,7 @@ def dense_attend(
     extra = history(queries, keys, values, gamma, score, causal, padded) if history_mean else None
     keys = directions(keys, score)
     parts = []
-    for first, last in query_blocks(0, seq_len, rows * seq_len * 6 * keys.element_size()):
+    for first, last in query_blocks(0, seq_len, rows * seq_len * 6 * keys.element_size(), block_bytes(q.device)):
         see = visible_keys(
             first,
             last,

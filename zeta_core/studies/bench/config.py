@@ -48,7 +48,7 @@ class BenchRun(Config):
     dtype: Literal["auto"] | Dtype = "auto"
     """Of values; coordinates are fp32. auto: bf16 on a GPU that has it, else fp32."""
     device: str = "auto"
-    budget_s: PositiveFloat = 1.0
+    budget_s: PositiveFloat = 0.5
     """Seconds that the repeats of one row may take."""
     timeout_s: PositiveFloat = 300.0
     """Seconds after which a row is given up."""

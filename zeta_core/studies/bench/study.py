@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +14,7 @@ from zeta_core.tracking import Tracker, WandbMode, resolve_wandb
 
 from .config import BenchRun, torch_device
 from .measure import Measurement, Request
-from .worker import Worker
+from .worker import Worker, compile_ahead
 
 BAD = ("failed", "killed", "timeout")
 """What a row may end in that is nobody's finding: the command then exits with 1."""
@@ -64,6 +65,11 @@ def run_bench(runs: Sequence[BenchRun], *, out: Path, monitor: BenchMonitor, wan
     monitor.begin(len(requests), device)
     rows: list[BenchRow] = []
     folder = out / "runs" / run_id(name, {"runs": [run.model_dump(mode="json") for run in runs]}, device)
+    began, where = time.perf_counter(), torch_device(runs[0])
+    if where.type == "cuda":
+        asked = [request for _, request in requests]
+        number = compile_ahead(asked, where, folder / "compile.log", runs[0].timeout_s)
+        monitor.say(f"kernels compiled by {number} processes in {time.perf_counter() - began:.0f} s")
     worker: Worker | None = None
     current: tuple[BenchRun, str] | None = None
     try:

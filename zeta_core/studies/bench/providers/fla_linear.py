@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
-from typing import ClassVar, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -18,7 +18,11 @@ class FlaLinearProvider(Provider):
     """Causal linear attention (no feature map, not normalised) by fla's chunked kernel."""
 
     kind: Literal["fla_linear"] = "fla_linear"
-    compiles: ClassVar[bool] = True
+
+    @property
+    def compiles(self) -> bool:
+        """Triton kernels, tuned at each shape."""
+        return True
 
     def missing(self, shape: Shape, device: torch.device, backward: bool) -> str | None:
         """fla's kernels need a GPU and the package; they are causal."""

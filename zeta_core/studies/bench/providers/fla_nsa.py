@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import ClassVar, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -22,7 +22,11 @@ class FlaNsaProvider(Provider):
     """NSA by fla's kernels: compressed blocks and 16 selected ones, 16 query heads on one key head, equal width."""
 
     kind: Literal["fla_nsa"] = "fla_nsa"
-    compiles: ClassVar[bool] = True
+
+    @property
+    def compiles(self) -> bool:
+        """Triton kernels, tuned at each shape."""
+        return True
 
     def missing(self, shape: Shape, device: torch.device, backward: bool) -> str | None:
         """fla's kernels need a GPU and the package; they are causal, and heads come in groups of 16."""

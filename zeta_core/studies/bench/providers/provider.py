@@ -38,8 +38,11 @@ class Provider(Config):
     """The options beside sizes that mean something to it: top_k, num_chunks, points, ..."""
     dense: ClassVar[bool] = False
     """Whether it computes softmax attention over all pairs, which ZETA is compared with."""
-    compiles: ClassVar[bool] = False
-    """Whether the first call at a new shape compiles, and so is not counted as a call."""
+
+    @property
+    def compiles(self) -> bool:
+        """Whether the first call at a new shape compiles, and so is not counted as a call."""
+        return False
 
     def missing(self, shape: Shape, device: torch.device, backward: bool) -> str | None:
         """Why it cannot run here, forward or (if `backward`) forward and backward; None if it can."""

@@ -24,7 +24,11 @@ class ZetaProvider(Provider):
 
     kind: Literal["zeta_triton", "zeta_reference"] = "zeta_triton"
     uses: ClassVar[tuple[str, ...]] = ("d_k", "top_k", "num_chunks", "score", "history_mean", "points")
-    compiles: ClassVar[bool] = True
+
+    @property
+    def compiles(self) -> bool:
+        """The kernels."""
+        return self.kind == "zeta_triton"
 
     def missing(self, shape: Shape, device: torch.device, backward: bool) -> str | None:
         """The kernels need a GPU and Triton; the reference runs anywhere."""
