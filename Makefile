@@ -38,6 +38,7 @@ test-gpu: setup ## the kernels at full size on this machine's GPU; fails without
 bench: setup ## time ZETA against what one would use instead; rows in results/bench.csv, a figure in results/bench.png
 	$(BIN)/zeta bench --out . --plot
 	$(BIN)/zeta bench --preset paper --out . --plot
+	if $(BIN)/python -c 'import fla' 2>/dev/null; then $(BIN)/zeta bench --providers fla_linear,fla_nsa --out .; fi
 	if nvidia-smi >/dev/null 2>&1; then $(BIN)/zeta bench --preset long --out .; fi
 
 bench-operator: setup ## time the operator on this machine against dense attention; rows in results/bench_operator.csv

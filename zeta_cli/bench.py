@@ -36,7 +36,10 @@ def bench(
     providers: Annotated[
         list[str] | None,
         typer.Option(
-            "--providers", help="Some of `zeta list`'s, by commas.", autocompletion=_providers, rich_help_panel=WHAT
+            "--providers",
+            help="Some of `zeta list`'s, by commas; fla_* and mixers only when named.",
+            autocompletion=_providers,
+            rich_help_panel=WHAT,
         ),
     ] = None,
     preset: Annotated[

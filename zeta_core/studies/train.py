@@ -174,6 +174,8 @@ def build_network(run: TrainRun, data: TaskData) -> Network:
 
 def start_accelerator(run: TrainRun) -> Accelerator:
     """accelerate for a resolved run: its device, precision and accumulation."""
+    if run.device != "cpu":
+        torch.set_num_threads(1)  # what is left for the host is small, and waking threads for it takes longer
     if run.device.startswith("cuda:"):
         torch.cuda.set_device(run.device)
     return Accelerator(

@@ -5,7 +5,7 @@ import pytest
 from zeta_core.config import kinds, to_yaml
 from zeta_core.errors import ConfigError
 from zeta_core.studies.bench.config import BenchRun, make_bench
-from zeta_core.studies.bench.presets import BY_DEFAULT, PRESETS, PROVIDERS, grids
+from zeta_core.studies.bench.presets import BY_DEFAULT, PRESETS, PROVIDERS, TUNED, grids
 from zeta_core.studies.bench.providers import MixerProvider
 from zeta_core.studies.ranges import whole_numbers
 
@@ -15,14 +15,14 @@ def one(**flags):
     return run
 
 
-def test_a_laptop_gets_every_provider_at_a_few_lengths():
+def test_a_laptop_gets_what_needs_no_tuning_at_a_few_lengths():
     run = one()
     assert run.providers == BY_DEFAULT and len(run.seq_lens) == 3
-    assert set(PROVIDERS) - set(BY_DEFAULT) == set(kinds(MixerProvider))
+    assert set(PROVIDERS) - set(BY_DEFAULT) == {*kinds(MixerProvider), *TUNED}
     assert (run.device, run.dtype, run.timings, run.batch) == ("cpu", "fp32", ("eager",), 1)
 
 
-def test_a_gpu_gets_the_issue_s_table():
+def test_a_gpu_gets_the_lengths_of_the_table():
     (values,) = grids("default", gpu=True)
     run = BenchRun.model_validate(values)
     assert run.seq_lens == (4096, 8192, 16_384, 32_768, 65_536)

@@ -27,6 +27,8 @@ LONG_CALL_S = 20.0
 LONGEST_REPLAY_S = 2.0
 """Of a longer call there is no graph row."""
 GIB = 2**30
+LARGEST_REPLAY_BYTES = 32 * GIB
+"""Nor of one that takes more: a graph's memory is its own."""
 
 
 @dataclass(frozen=True)
@@ -85,14 +87,18 @@ class Bench:
             status: Status = "oom" if out_of_memory(error) else "failed"
             found = Measurement(status, f"{type(error).__name__}: {in_a_line(error)}")
         finally:
-            self.release()
+            self.release(request)
         return replace(found, backend=backend, wall_s=round(time.perf_counter() - began, 2))
 
-    def release(self) -> None:
-        """Give back what the row held: the next one may need it all."""
+    def release(self, request: Request) -> None:
+        """Give back a graph's memory, which nothing else may use, and the rest where it is most of the GPU's.
+
+        Otherwise what was taken stays for the next row: taking gigabytes anew can last seconds."""
         if self.device.type == "cuda":
             gc.collect()  # a captured graph holds its memory until it is collected
-            torch.cuda.empty_cache()
+            total = torch.cuda.get_device_properties(self.device).total_memory
+            if request.timing == "graph" or torch.cuda.memory_reserved() > total / 2:
+                torch.cuda.empty_cache()
 
     def reason_to_skip(self, request: Request) -> str | None:
         """Why it cannot run here, or None."""
@@ -123,6 +129,10 @@ class Bench:
         peak_mib = None if first.peak_bytes is None else first.peak_bytes / 2**20
         if request.timing == "graph" and first.ms > LONGEST_REPLAY_S * 1e3:
             return Measurement("skipped", f"an eager call takes {first.ms / 1e3:.0f} s, and launches no share of it")
+        if request.timing == "graph" and first.peak_bytes is not None and first.peak_bytes > LARGEST_REPLAY_BYTES:
+            return Measurement(
+                "skipped", f"a graph would hold {first.peak_bytes / GIB:.0f} GiB besides those of eager calls"
+            )
         if first.only or (request.timing == "eager" and first.ms > request.budget_s * 1e3):
             note = f"the first call, {first.ms / 1e3:.0f} s, is the only one" if first.only else ""
             return Measurement("ok", note, "", first.ms, first.ms, first.ms, 1, peak_mib)

@@ -12,7 +12,11 @@ from .providers import AnyProvider, MixerProvider
 
 Grid = dict[str, Any]
 PROVIDERS = tuple(kinds(AnyProvider))
-BY_DEFAULT = tuple(kind for kind, found in kinds(AnyProvider).items() if found is not MixerProvider)
+TUNED = ("fla_nsa", "fla_linear")
+"""At its first use each tries over a hundred variants of its kernels, which takes minutes: timed when named."""
+BY_DEFAULT = tuple(
+    kind for kind, found in kinds(AnyProvider).items() if found is not MixerProvider and kind not in TUNED
+)
 """What is timed when no providers are named: ZETA and what stands in its place, not every mixer of the library."""
 SLOW = ("zeta_reference", "sdpa_efficient", "sdpa_math", "exact_topk")
 """What the paper does not time, and takes minutes at its likely shape."""
@@ -34,7 +38,7 @@ def grids(preset: str, gpu: bool) -> tuple[Grid, ...]:
         return ({**grid, "providers": tuple(name for name in BY_DEFAULT if not gpu or name not in SLOW)},)
     ours = "zeta_triton" if gpu else "zeta_reference"
     if preset == "long":
-        others = ("sdpa_cudnn", "flex_window", "fla_linear") if gpu else ("flex_window",)
+        others = ("sdpa_cudnn", "flex_window") if gpu else ("flex_window",)
         lengths = doubling(131_072, 1_048_576) if gpu else doubling(16_384, 65_536)
         return ({**common, "seq_lens": lengths, "providers": (ours, *others)},)
     small: Grid = {"seq_lens": (128,), "batch": 256, "heads": 2, "top_k": 16, "timings": ("eager",)}
