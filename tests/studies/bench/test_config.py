@@ -105,3 +105,9 @@ def test_eager_comes_before_graph():
     assert [(request.shape.seq_len, request.timing) for request in run.requests()] == [
         (32, "eager"), (32, "graph"), (64, "eager"), (64, "graph"),
     ]  # fmt: skip
+
+
+def test_grids_that_flags_make_equal_are_timed_once():
+    flags = {"--seq": ("seq_lens", (64,)), "--providers": ("providers", ("zeta_reference",)), "--batch": ("batch", 2)}
+    flags |= {"--heads": ("heads", 2), "--k": ("top_k", 8), "--mode": ("modes", ("forward",))}
+    assert len(make_bench(preset="operator")) > 1 == len(make_bench(preset="operator", flags=flags))

@@ -151,7 +151,8 @@ def make_bench(
             names = ", ".join(dict.fromkeys(name for run in runs for name in run.providers))
             able = [kind for kind, provider in kinds(AnyProvider).items() if option in getattr(provider, "uses", ())]
             raise ConfigError(f"{where}: none of {names} has {option}; leave it out or add one of {', '.join(able)}")
-    return tuple(run.resolved() for run in runs)
+    # Flags may make grids equal: each is timed once.
+    return tuple(dict.fromkeys(run.resolved() for run in runs))
 
 
 def torch_device(run: BenchRun) -> torch.device:
