@@ -136,25 +136,28 @@ def _show_the_rest(rows: list[BenchRow]) -> None:
 
 
 def show_matches(found: Matches) -> None:
-    """Each row that both tables have, and what became of it."""
-    table = Table(title="new / old", title_justify="left")
-    for name in ("provider", "tokens", "mode, timing, points", "time", "memory", ""):
-        table.add_column(
-            name, justify="right" if name in ("tokens", "time", "memory") else "left", no_wrap=name == "provider"
-        )
-    for match in found.rows:
+    """What became of the rows that both tables have; one line for each that changed."""
+    table = Table(title="new / old, where they differ", title_justify="left")
+    for name in ("provider", "tokens", "", "time", "memory", "now"):
+        number_column = name in ("tokens", "time", "memory")
+        table.add_column(name, justify="right" if number_column else "left", no_wrap=name not in ("", "now"))
+    changed = [match for match in found.rows if match.verdict != "same"]
+    for match in changed:
         has = match.settings
+        unusual = [] if has["batch"] == "1" else [f"batch {has['batch']}"]
+        unusual += [] if has["points"] == "random" else [has["points"]]
         table.add_row(
             has["provider"],
             f"{int(has['seq_len']):,}",
-            f"{has['mode']}, {has['timing']}, {has['points']}",
+            " ".join([has["mode"], has["timing"], *unusual]),
             "-" if match.time_ratio is None else f"{match.time_ratio:.3f}",
             "-" if match.peak_ratio is None else f"{match.peak_ratio:.3f}",
             match.verdict,
         )
     out = console()
-    out.print(table)
-    worse = sum(match.worse for match in found.rows)
-    out.print(f"{len(found.rows)} rows compared, {worse} worse", soft_wrap=True)
+    if changed:
+        out.print(table)
+    worse, same = sum(match.worse for match in found.rows), len(found.rows) - len(changed)
+    out.print(f"{len(found.rows)} rows compared: {same} the same, {worse} worse", soft_wrap=True)
     if found.only_old or found.only_new:
         out.print(f"only in the old table: {found.only_old}; only in the new: {found.only_new}", soft_wrap=True)

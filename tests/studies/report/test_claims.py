@@ -122,6 +122,10 @@ def test_plain_torch_and_mamba():
     assert verdict(plain, results(bench=[*ours, *naive])) == "not shown"
     ended = bench_row(provider="naive", preset="paper", device=GPU, seq_len=8192, status="oom", time_ms=None)
     assert verdict(plain, results(bench=[*ours, *naive, ended])) == "reproduced"
+    skipped = {"seq_len": 8192, "status": "skipped", "time_ms": None}
+    for reason, expected in (("needs 386.0 GiB, 139.3 are free", "reproduced"), ("not installed", "not shown")):
+        untried = bench_row(provider="naive", preset="paper", device=GPU, reason=reason, **skipped)
+        assert verdict(plain, results(bench=[*ours, *naive, untried])) == expected
     graph = bench_row(provider="naive", preset="paper", device=GPU, seq_len=8192, timing="graph")
     assert verdict(plain, results(bench=[*ours, *naive, ended, graph])) == "partly"
     runs = bench_row(provider="naive", preset="paper", device=GPU, seq_len=65_536)

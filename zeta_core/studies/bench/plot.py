@@ -53,13 +53,15 @@ def plot(rows: Sequence[BenchRow], path: Path) -> None:
 
 
 def _lines(axis: Axes, frame: pd.DataFrame, column: str) -> None:
-    """One line a provider: replayed from a graph where it can be, else called eagerly, which its label says."""
+    """One line a provider: replayed from a graph at the lengths where it was, else called eagerly.
+
+    The label says so of a provider that never was."""
     for number, provider in enumerate(PROVIDERS):
         of_it = frame[(frame["provider"] == provider) & frame[column].notna()]
-        timing = "graph" if "graph" in set(of_it["timing"]) else "eager"
-        of_it = of_it[of_it["timing"] == timing].sort_values("seq_len")
+        # "graph" sorts behind "eager", and so is the one that is kept.
+        of_it = of_it.sort_values(["seq_len", "timing"]).drop_duplicates("seq_len", keep="last")
         if len(of_it):
-            both = "graph" in set(frame["timing"]) and timing == "eager"
+            both = "graph" in set(frame["timing"]) and "graph" not in set(of_it["timing"])
             axis.plot(
                 of_it["seq_len"],
                 of_it[column],

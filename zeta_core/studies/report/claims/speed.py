@@ -26,10 +26,12 @@ MEMORY_SLACK = 1.05
 
 
 def shapes(results: Results) -> Iterator[list[BenchRow]]:
-    """Rows of random points of each device and shape, of bench.csv first."""
+    """Rows of random points of each device and shape, of bench.csv first; those that were not tried come last."""
     for section in (BENCH, OPERATOR):
-        rows = [row for row in results.of(section) if row.points == "random" and row.status != "skipped"]
-        yield from by(rows, *SHAPE).values()
+        rows = [row for row in results.of(section) if row.points == "random"]
+        for group in by(rows, *SHAPE).values():
+            if any(row.status != "skipped" for row in group):
+                yield sorted(group, key=lambda row: row.status == "skipped")
 
 
 def times(rows: Sequence[BenchRow], mode: str, opponent: str) -> pd.DataFrame:
@@ -138,15 +140,22 @@ def naive_ends(results: Results) -> list[Finding]:
             continue
         tried = max(row.seq_len for row in of)
         ran = max((row.seq_len for row in of if row.status == "ok"), default=0)
-        ended = sorted({row.seq_len for row in of if row.status == "oom"} & ours)
+        ended = sorted({row.seq_len for row in of if row.status == "oom" or too_large(row)} & ours)
         verdict: Verdict = "not reproduced" if tried >= LONGEST else "not shown"
         text = f"still runs at {tried:,}, the longest tried"
         if ended and ended[-1] > ran:
-            verdict, text = "reproduced", f"out of memory at {ended[-1]:,}; the longest that ran: {ran:,}"
+            first = min(length for length in ended if length > ran)
+            how = next((row.reason for row in of if row.seq_len == first and too_large(row)), "out of memory")
+            verdict, text = "reproduced", f"at {first:,} {how}; the longest that ran: {ran:,}"
         elif ended:
             verdict, text = "partly", f"at {ended[-1]:,} out of memory in one timing, not in the other"
         found.append(finding(verdict, text, rows, timed(of)))
     return found
+
+
+def too_large(row: BenchRow) -> bool:
+    """Whether a row was not tried for the memory that it needs."""
+    return row.status == "skipped" and row.reason.startswith("needs ")
 
 
 def mamba_slower(results: Results) -> list[Finding]:
