@@ -37,9 +37,14 @@ class SoftmaxAttention(Mixer):
         self.qkv = nn.Linear(d_model, sum(self.widths))
         self.out = nn.Linear(d_model, d_model)
 
+    def projected(self, hidden: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """q, k, v: [batch, heads, seq_len, dim]."""
+        q, k, v = (self.split_heads(x) for x in self.qkv(hidden).split(self.widths, dim=-1))
+        return q, k, v
+
     def forward(self, hidden: Tensor, key_padding_mask: Tensor | None = None) -> Tensor:
         """hidden: [batch, seq_len, d_model]; a row that sees no key gives the bias of the output."""
-        q, k, v = (self.split_heads(x) for x in self.qkv(hidden).split(self.widths, dim=-1))
+        q, k, v = self.projected(hidden)
         if key_padding_mask is None:
             mixed = F.scaled_dot_product_attention(q, k, v, is_causal=self.causal)
         else:
@@ -54,7 +59,7 @@ class SoftmaxAttention(Mixer):
     @torch.no_grad()
     def statistics(self, hidden: Tensor) -> dict[str, float]:
         """The mean entropy of the attention weights, in nats."""
-        q, k, _ = (self.split_heads(x).float() for x in self.qkv(hidden).split(self.widths, dim=-1))
+        q, k, _ = (x.float() for x in self.projected(hidden))
         logits = q @ k.mT / q.shape[-1] ** 0.5
         if self.causal:
             future = torch.ones(logits.shape[-2:], dtype=torch.bool, device=logits.device).triu(1)

@@ -112,8 +112,12 @@ def window(code_q: Tensor, order: Tensor, sorted_codes: Tensor, num_keys: Tensor
 
     order, sorted_codes: [rows, keys], by (code, position). num_keys: [rows], the keys that are not padded
     (they come first in order); None if all are."""
-    slot = torch.arange(width, device=code_q.device)
-    place = torch.searchsorted(sorted_codes, code_q.contiguous())
+    return window_at(torch.searchsorted(sorted_codes, code_q.contiguous()), order, num_keys, width=width)
+
+
+def window_at(place: Tensor, order: Tensor, num_keys: Tensor | None, *, width: int) -> Tensor:
+    """`window` of queries with so many keys of a smaller code: place, [rows, queries] int64."""
+    slot = torch.arange(width, device=place.device)
     if num_keys is None:
         length = order.shape[1]
         start = (place - width // 2).clamp_(min=0, max=length - min(width, length))
