@@ -59,14 +59,13 @@ def make(
     from .data_view import MakeProgress
 
     config = generated_config(task, preset=preset, settings=settings or (), examples=examples or ())
-    total = sum(config.counts.values())
     workers = jobs or (len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
-    if config.seconds < 2 * WORKER_SECONDS:
+    if config.seconds is not None and config.seconds < 2 * WORKER_SECONDS:
         workers = 1
     began = time.perf_counter()
-    with MakeProgress(total, f"{task}: examples") as progress:
+    with MakeProgress(config.total, f"{task}: examples") as progress:
         try:
-            made = config.make(workers=workers, report=progress.report)
+            made = config.make(workers=workers, report=progress.report, reading=progress.reading)
         except KeyboardInterrupt:
             again = shlex.join(sys.argv[1:])
             raise Interrupted(f"interrupted; what was made is kept; go on with: zeta {again}") from None

@@ -44,10 +44,18 @@ class MakeProgress:
             self.kept += done - self.done.get(split, 0)
         self.done[split] = done
         if self.bar is not None:
-            self.bar.update(self.bar.task_ids[0], completed=self.number)
+            self.bar.update(self.bar.task_ids[0], description=self.what, completed=self.number)
         elif time.perf_counter() - self.shown >= PLAIN_SECONDS:
             self.shown = time.perf_counter()
             self.console.print(f"{self.what} {self.number:,}{self._left()}", soft_wrap=True)
+
+    def reading(self, number: int) -> None:
+        """So many documents of a source were read, of which examples will be made."""
+        if self.bar is not None:
+            self.bar.update(self.bar.task_ids[0], description=f"documents read: {number:,};")
+        elif time.perf_counter() - self.shown >= PLAIN_SECONDS:
+            self.shown = time.perf_counter()
+            self.console.print(f"documents read: {number:,}", soft_wrap=True)
 
     @property
     def number(self) -> int:
@@ -71,20 +79,24 @@ def show_check(found: DataCheck) -> None:
     from rich.table import Table
 
     table = Table(title=f"{found.data.folder.name}: fingerprint {found.data.manifest.fingerprint}")
-    for name in ("split", "examples", "majority", "classes", "tokens: least, median, most", "duplicates"):
+    classes = ("majority", "classes") if found.data.manifest.num_classes > 1 else ()
+    for name in ("split", "examples", *classes, "tokens: least, median, most", "duplicates"):
         table.add_column(name, justify="left" if name == "split" else "right", overflow="fold")
     for one in found.splits:
         tokens = sorted(one.lengths.tolist()) or [0]
+        shares = (f"{one.majority:.3f}", " ".join(str(number) for number in one.classes)) if classes else ()
         table.add_row(
             one.split,
             f"{len(one.lengths):,}",
-            f"{one.majority:.3f}",
-            " ".join(str(number) for number in one.classes),
+            *shares,
             f"{tokens[0]:,}, {tokens[len(tokens) // 2]:,}, {tokens[-1]:,}",
             f"{one.duplicates:,}",
         )
     out = console()
     out.print(table)
+    totals = found.data.manifest.notes.get("totals")
+    for split, counts in totals.items() if isinstance(totals, dict) else ():
+        out.print(f"{split}: {', '.join(f'{number:,} {name}' for name, number in counts.items())}", soft_wrap=True)
     for one in found.splits:
         if len(one.counts) > 1:
             out.print(f"tokens in {one.split}:")

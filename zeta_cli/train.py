@@ -11,6 +11,7 @@ from .app import app
 from .console import Interrupted, console, is_main_process, note_line
 
 if TYPE_CHECKING:
+    from zeta_core.records import TrainRow
     from zeta_core.studies.train import TrainResult
 
 
@@ -105,10 +106,14 @@ def show(result: TrainResult) -> None:
     first = result.rows[0]
     table = Table(title=f"{first.task}, {first.attention}: test scores")
     beside = [name for name in ("majority", "reachable") if getattr(first, name) is not None]
-    for name in ("slice", first.metric, *beside):
-        table.add_column(name, justify="left" if name == "slice" else "right")
+    slices: dict[str, list[TrainRow]] = {}
     for row in result.rows:
-        table.add_row(row.slice, f"{row.value:.4f}", *(f"{getattr(row, name):.3f}" for name in beside))
+        slices.setdefault(row.slice, []).append(row)
+    for name in ("slice", *(row.metric for row in slices[first.slice]), *beside):
+        table.add_column(name.replace("_", " "), justify="left" if name == "slice" else "right")
+    for name, rows in slices.items():
+        scores = (f"{row.value:.4f}" if abs(row.value or 0) < 1e4 else f"{row.value:.4g}" for row in rows)
+        table.add_row(name, *scores, *(f"{getattr(rows[0], column):.3f}" for column in beside))
     out = console()
     out.print(table)
     if first.majority is not None:

@@ -17,8 +17,9 @@ from zeta_core.config import kinds
 from zeta_core.errors import ConfigError, DataError, DataMissing
 from zeta_core.layers import build, defaults_layer, did_you_mean, flags_layer, merge, settings_layer
 from zeta_core.tasks import TaskConfig, TaskConfigBase
-from zeta_core.tasks.generated import COUNTS, GeneratedConfig
-from zeta_core.tasks.store import MANIFEST, Dataset, Manifest, data_root, open_folder, open_spec, shard_folder
+from zeta_core.tasks.corpus import read_beside
+from zeta_core.tasks.made import COUNTS, MadeConfig
+from zeta_core.tasks.store import MANIFEST, Dataset, Manifest, data_root, open_folder, shard_folder
 from zeta_core.tasks.task import SPLITS, Split
 
 BARS = 10
@@ -27,7 +28,7 @@ BARS = 10
 
 def generated_kinds() -> list[str]:
     """The tasks whose examples are made here and kept on disk."""
-    return [kind for kind, config in kinds(TaskConfig).items() if issubclass(config, GeneratedConfig)]
+    return [kind for kind, config in kinds(TaskConfig).items() if issubclass(config, MadeConfig)]
 
 
 def task_config(
@@ -72,13 +73,13 @@ def _counts(examples: Sequence[str]) -> dict[str, tuple[str, object]]:
 
 def generated_config(
     kind: str, *, preset: str | None = None, settings: Sequence[str] = (), examples: Sequence[str] = ()
-) -> GeneratedConfig:
+) -> MadeConfig:
     """The same for a task whose examples are made here. Raises: ConfigError for any other, too."""
     made = generated_kinds()
     if kind in kinds(TaskConfig) and kind not in made:
         raise ConfigError(f"TASK {kind!r}: its examples are not made by this command; those of {', '.join(made)} are")
     config = task_config(kind, preset=preset, settings=settings, examples=examples)
-    assert isinstance(config, GeneratedConfig)
+    assert isinstance(config, MadeConfig)
     return config
 
 
@@ -91,21 +92,20 @@ def make_if_small(task: TaskConfigBase, say: Callable[[str], None] = say_on_stde
     """Make a task's examples if they are not there and that takes no long time.
 
     say: gets a line before that. Raises: DataMissing with the command that makes them, if it takes long."""
-    if not isinstance(task, GeneratedConfig):
+    if not isinstance(task, MadeConfig):
         return
     try:
-        open_spec(task.spec)
+        task.dataset()
     except DataMissing:
+        seconds = task.seconds
         if not task.is_small:
-            minutes = max(1, round(task.seconds / 60))
+            how_long = "a while" if seconds is None else f"about {max(1, round(seconds / 60))} minutes on one core"
             raise DataMissing(
-                f"{task.kind}: the {sum(task.counts.values()):,} examples are not made yet, which takes about "
-                f"{minutes} minutes on one core; make them with: {task.command}"
+                f"{task.kind}: the {task.amount} are not made yet, which takes {how_long}; make them with: "
+                f"{task.command}"
             ) from None
-        say(
-            f"{task.kind}: making {sum(task.counts.values()):,} examples in {task.spec.folder}, about "
-            f"{max(1, round(task.seconds))} s"
-        )
+        assert seconds is not None
+        say(f"{task.kind}: making {task.amount} in {task.folder}, about {max(1, round(seconds))} s")
         task.make()
 
 
@@ -209,6 +209,9 @@ def _histogram(lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _check_sums(data: Dataset) -> None:
+    beside = data.manifest.notes.get("files")
+    for name in beside if isinstance(beside, dict) else ():
+        read_beside(data, name)
     for split, record in data.manifest.splits.items():
         for number, shard in enumerate(record.shards):
             for name, (_, wanted) in shard.files.items():

@@ -15,6 +15,7 @@ from zeta_core.run_folder import RunFolder
 from zeta_core.tasks import Part, TaskData
 from zeta_core.training import Fit
 
+from .text_scores import derived_scores
 from .train_run import TrainRun
 
 
@@ -69,7 +70,9 @@ def matched_line(run: TrainRun, d_mlp: int | None, parameters: int) -> str | Non
 def make_rows(
     run: TrainRun, data: TaskData, run_id: str, status: Status, parameters: int | None, done: Fit | None
 ) -> list[TrainRow]:
-    """The rows of a run: one for all test examples, then one a slice; a single one without a value if it failed.
+    """The rows of a run: for all test examples, then for each slice; a single one without a value if it failed.
+
+    Of running text, those of derived_scores stand behind the loss.
 
     parameters: of the network without its embeddings; None if it was never made."""
     found = versions()
@@ -78,10 +81,16 @@ def make_rows(
     peak = torch.cuda.max_memory_allocated() / 2**20 if cuda else _resident_mib()
     shares = {part.name: reachable(run, part) for part in data.parts["test"]}
     shares["all"] = reachable(run, *data.parts["test"])
-    scores: list[tuple[str, float | None, int | None]] = [("all", None, None)]
+    scores: list[tuple[str, str, float | None, int | None]] = [("all", data.metric, None, None)]
     if done is not None:
+        parts = {"all": data.parts["test"], **{part.name: (part,) for part in data.parts["test"]}}
         scores = [
-            (score.name, getattr(score, data.metric), score.count) for score in (done.test[-1], *done.test[:-1])
+            (score.name, metric, value, score.count)
+            for score in (done.test[-1], *done.test[:-1])
+            for metric, value in (
+                (data.metric, getattr(score, data.metric)),
+                *derived_scores(score, parts[score.name]).items(),
+            )
         ]
     return [
         TrainRow(
@@ -125,7 +134,7 @@ def make_rows(
             steps=run.training.steps,
             best_step=None if done is None else done.progress.best_step,
             parameters=parameters,
-            metric=data.metric,
+            metric=metric,
             slice=name,
             value=value,
             reachable=shares[name],
@@ -135,7 +144,7 @@ def make_rows(
             majority=data.majority,
             source=data.source,
         )
-        for name, value, count in scores
+        for name, metric, value, count in scores
     ]
 
 

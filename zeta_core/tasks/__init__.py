@@ -5,6 +5,7 @@ from typing import Annotated
 from pydantic import Field
 
 from .image import ImageConfig
+from .language import LanguageConfig
 from .listops import ListOpsConfig
 from .listops_files import ListOpsFilesConfig
 from .mqar import MqarConfig
@@ -23,12 +24,13 @@ TaskConfig = Annotated[
     | PathfinderConfig
     | PathXConfig
     | ListOpsFilesConfig
-    | PathfinderFilesConfig,
+    | PathfinderFilesConfig
+    | LanguageConfig,
     Field(discriminator="kind"),
 ]
 
 __all__ = [
-    "Batch", "ImageConfig", "ListOpsConfig", "ListOpsFilesConfig", "MqarConfig", "Part", "PathXConfig",
-    "PathfinderConfig", "PathfinderFilesConfig", "RetrievalConfig", "TaskConfig", "TaskConfigBase", "TaskData",
-    "TextConfig",
+    "Batch", "ImageConfig", "LanguageConfig", "ListOpsConfig", "ListOpsFilesConfig", "MqarConfig", "Part",
+    "PathXConfig", "PathfinderConfig", "PathfinderFilesConfig", "RetrievalConfig", "TaskConfig", "TaskConfigBase",
+    "TaskData", "TextConfig",
 ]  # fmt: skip

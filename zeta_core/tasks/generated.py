@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable
+from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
@@ -12,18 +13,14 @@ from pydantic import NonNegativeInt, PositiveInt
 
 from zeta_core.config import identity
 
+from .made import MadeConfig
 from .store import Dataset, Spec, open_spec
 from .store_write import Producer, Report, make
 from .stored import classifying
-from .task import Split, TaskConfigBase, TaskData
-
-COUNTS = {"train": "num_train", "validation": "num_validation", "test": "num_test"}
-"""Each split's field."""
-SMALL_SECONDS = 60.0
-"""What takes at most about so long on one core is made without being asked for."""
+from .task import Split, TaskData
 
 
-class GeneratedConfig(TaskConfigBase):
+class GeneratedConfig(MadeConfig):
     """Parameters that decide every example: example i of a split is the same whatever else is made."""
 
     num_train: PositiveInt
@@ -31,7 +28,6 @@ class GeneratedConfig(TaskConfigBase):
     num_test: PositiveInt
     data_seed: NonNegativeInt = 0
 
-    kind: str
     generator: ClassVar[int] = 1
     """Raised when the same parameters give other examples than before."""
     num_classes: ClassVar[int]
@@ -63,31 +59,22 @@ class GeneratedConfig(TaskConfigBase):
     @property
     def seconds(self) -> float:
         """About how long all examples take on one core."""
-        return self.seconds_each * sum(self.counts.values())
+        return self.seconds_each * self.total
 
     @property
-    def is_small(self) -> bool:
-        """Whether training may make the examples without being asked for."""
-        return self.seconds <= SMALL_SECONDS
+    def total(self) -> int:
+        """How many examples there are, over all splits."""
+        return sum(self.counts.values())
 
     @property
-    def command(self) -> str:
-        """The command that makes these examples."""
-        words, rest = min((self._from_preset(name) for name in self.presets), key=lambda found: len(found[1]))
-        return " ".join(["zeta data make", self.kind, *words, *rest])
+    def amount(self) -> str:
+        """What is made, in words."""
+        return f"{self.total:,} examples"
 
-    def _from_preset(self, name: str) -> tuple[list[str], list[str]]:
-        """The words that choose a preset, and those that set what differs from it."""
-        part = self.presets[name].get("task", {})
-        assert isinstance(part, Mapping)
-        base = type(self).model_validate({"kind": self.kind, **part})
-        options = []
-        for field in type(self).model_fields:
-            value = getattr(self, field)
-            if value != getattr(base, field):
-                split = next((split for split, count in COUNTS.items() if count == field), None)
-                options.append(f"--examples {split}={value}" if split else f"--set {field}={json.dumps(value)}")
-        return ([] if name == self.default_preset else [f"--preset {name}"]), options
+    @property
+    def folder(self) -> Path:
+        """Where the examples lie, made or not."""
+        return self.spec.folder
 
     @property
     def spec(self) -> Spec:
@@ -102,7 +89,13 @@ class GeneratedConfig(TaskConfigBase):
             shard_size=self.shard_size,
         )
 
-    def make(self, *, workers: int = 1, report: Report = lambda split, done, total, made: None) -> Dataset:
+    def make(
+        self,
+        *,
+        workers: int = 1,
+        report: Report = lambda split, done, total, made: None,
+        reading: Callable[[int], None] = lambda number: None,
+    ) -> Dataset:
         """Make the examples, or the rest of them."""
         return make(self.spec, self.producer, self.counts, workers=workers, report=report)
 

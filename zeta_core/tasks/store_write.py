@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import io
 import multiprocessing
 import os
-import shutil
 import signal
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
@@ -18,7 +17,7 @@ from typing import NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
-from zeta_core.errors import DataError, DataMissing, StorageError
+from zeta_core.errors import DataError, DataMissing, RunFailed, StorageError
 
 from .store import (
     MANIFEST,
@@ -34,6 +33,7 @@ from .store import (
     pack,
     shard_folder,
 )
+from .store_files import locked, removed, write_synced, write_whole
 from .task import SPLITS, Split
 
 Report: TypeAlias = Callable[[Split, int, int | None, bool], None]
@@ -65,13 +65,14 @@ def make(
     *,
     workers: int = 1,
     report: Report = lambda split, done, total, made: None,
+    notes: Callable[[], Mapping[str, object]] = dict,
 ) -> Dataset:
     """Make the examples of `spec`, or finish making them: whole shards that are there are kept.
 
     counts: examples of each split. The files do not depend on the number of workers. Processes that want the same
-    folder at once wait for the first.
-    Raises: StorageError; KeyboardInterrupt with what was made kept."""
-    with _locked(spec.folder):
+    folder at once wait for the first. notes: called once every shard is there, for what the manifest keeps.
+    Raises: StorageError; RunFailed if a process was killed, and KeyboardInterrupt: with what was made kept."""
+    with locked(spec.folder):
         try:
             return open_spec(spec)
         except DataError:
@@ -99,7 +100,7 @@ def make(
             split: SplitRecord.of([records[piece] for piece in pieces if piece.split == split], spec.num_classes)
             for split in SPLITS
         }
-        write_manifest(spec.folder, manifest_of(spec, splits))
+        write_manifest(spec.folder, manifest_of(spec, splits, notes()))
         return open_spec(spec)
 
 
@@ -115,8 +116,8 @@ def import_rows(
     notes: kept in the manifest; it may be filled while rows are read.
     Raises: StorageError, and what the rows raise."""
     partial = spec.folder.with_name(f".{spec.folder.name}.partial")
-    with _locked(spec.folder):
-        _removed(partial)
+    with locked(spec.folder):
+        removed(partial)
         records: dict[Split, SplitRecord] = {}
         try:
             for split, rows in splits.items():
@@ -132,13 +133,13 @@ def import_rows(
                     report(split, sum(shard.examples for shard in shards), None, True)
                 records[split] = SplitRecord.of(shards, spec.num_classes)
             write_manifest(partial, manifest_of(spec, records, notes))
-            _removed(spec.folder)
+            removed(spec.folder)
             try:
                 os.replace(partial, spec.folder)
             except OSError as error:
                 raise StorageError(f"{spec.folder}: cannot be written: {error.strerror or error}") from error
         finally:
-            _removed(partial)
+            removed(partial)
         return open_spec(spec)
 
 
@@ -158,13 +159,7 @@ def manifest_of(spec: Spec, splits: dict[Split, SplitRecord], notes: Mapping[str
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
     """Write manifest.json, whole or not at all. Raises: StorageError."""
-    partial = folder / f".{MANIFEST}.{os.getpid()}"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        _write(partial, manifest.text().encode())
-        os.replace(partial, folder / MANIFEST)
-    except OSError as error:
-        raise StorageError(f"{folder / MANIFEST}: cannot be written: {error.strerror or error}") from error
+    write_whole(folder / MANIFEST, manifest.text().encode())
 
 
 def write_shard(spec: Spec, place: Path, examples: Examples) -> ShardRecord:
@@ -181,14 +176,14 @@ def write_shard(spec: Spec, place: Path, examples: Examples) -> ShardRecord:
         for name, array in zip(file_names(spec.num_documents), arrays, strict=True):
             text = io.BytesIO()
             np.save(text, array)
-            _write(partial / name, text.getvalue())
+            write_synced(partial / name, text.getvalue())
             files[name] = [len(text.getvalue()), hashlib.sha256(text.getvalue()).hexdigest()]
-        _removed(place)
+        removed(place)
         os.replace(partial, place)
     except OSError as error:
         raise StorageError(f"{place}: cannot be written: {error.strerror or error}") from error
     finally:
-        _removed(partial)
+        removed(partial)
     return ShardRecord(len(examples.labels), _classes(examples.labels, spec), files)
 
 
@@ -228,10 +223,10 @@ def _clean(spec: Spec) -> None:
     except DataError:
         others = True
     try:
-        _removed(spec.folder if others else spec.folder / MANIFEST)
+        removed(spec.folder if others else spec.folder / MANIFEST)
         for split in SPLITS:
             for partial in (spec.folder / split).glob(".*"):
-                _removed(partial)
+                removed(partial)
     except OSError as error:
         raise StorageError(f"{spec.folder}: cannot be cleaned: {error.strerror or error}") from error
 
@@ -250,8 +245,18 @@ def _made(spec: Spec, producer: Producer, pieces: list[Piece], workers: int) -> 
             waiting = {pool.submit(_make_one, spec, producer, piece): piece for piece in islice(rest, workers)}
         while waiting:  # no more are handed out than there are processes, so that Ctrl-C waits for these alone
             for future in wait(waiting, return_when=FIRST_COMPLETED).done:
-                yield waiting.pop(future), future.result()
+                yield waiting.pop(future), _result(future)
                 waiting.update((pool.submit(_make_one, spec, producer, piece), piece) for piece in islice(rest, 1))
+
+
+def _result(future: Future[ShardRecord]) -> ShardRecord:
+    try:
+        return future.result()
+    except BrokenProcessPool:
+        raise RunFailed(
+            "a process that made examples was killed (for its memory?); what was made is kept, and the same command "
+            "goes on; -j 1 needs least memory"
+        ) from None
 
 
 def _make_one(spec: Spec, producer: Producer, piece: Piece) -> ShardRecord:
@@ -267,32 +272,3 @@ def _ignored_interrupts() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
-
-
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """One process at a time makes a folder. The lock's file lies beside it."""
-    path = folder.with_name(f".{folder.name}.lock")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        lock = path.open("w")
-    except OSError as error:
-        raise StorageError(f"{path.parent}: cannot be written: {error.strerror or error}") from error
-    with lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
-
-
-def _write(path: Path, content: bytes) -> None:
-    with path.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def _removed(path: Path) -> None:
-    """Delete a file or a folder, if it is there."""
-    if path.is_dir():
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)

@@ -7,7 +7,7 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -62,12 +62,21 @@ def sent(tensor: Tensor, device: torch.device) -> Tensor:
     return tensor.to(device)
 
 
+class TextSize(NamedTuple):
+    """How long the text of some examples is, before it is tokenised: words between white space, and UTF-8 bytes."""
+
+    words: int
+    bytes: int
+
+
 class Part(ABC):
     """Examples of one kind in a split, scored as one slice; a batch never mixes parts."""
 
     name: str
     seq_len: int
     num_documents: Literal[1, 2] = 1
+    text: TextSize | None = None
+    """Of what is scored, if that is running text."""
 
     @abstractmethod
     def __len__(self) -> int:

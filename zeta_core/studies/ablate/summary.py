@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..text_scores import DERIVED
+
 RESAMPLES = 10_000
 """Of the bootstrap; seeded, so that a table is the same twice."""
 
@@ -33,7 +35,7 @@ def summarise(rows: Sequence[dict[str, str]], slices: Sequence[str] = ("all",)) 
     """The scores of some slices by value and system, in the order of the rows; a run without a score is in `all`."""
     groups: dict[tuple[str, str, str], list[dict[str, str]]] = {}
     for row in rows:
-        if row["slice"] in slices:
+        if row["slice"] in slices and row["metric"] not in DERIVED:
             groups.setdefault((row["axis_value"], row["system"], row["slice"]), []).append(row)
     return [_cell(*key, found) for key, found in groups.items()]
 

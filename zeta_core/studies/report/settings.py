@@ -10,11 +10,13 @@ from zeta_core.attention import AttentionConfig
 from zeta_core.config import kinds
 from zeta_core.records import TrainRow
 
+from ..text_scores import DERIVED
+
 T = TypeVar("T", bound=TrainRow)
 NOT_SETTINGS = frozenset(
     ("study", "run_id", "status", "seed", "python", "triton", "commit", "wall_s", "peak_mib", "best_step",
      "parameters", "value", "reachable", "entropy_nats", "gamma_end", "axis", "axis_value", "trained", "reason",
-     "log", "examples", "majority", "source")
+     "log", "examples", "majority", "source", "tokens_per_s", "mfu")
 )  # fmt: skip
 """Columns that say how a run went, or name it. torch is a setting: another version may compute another thing.
 The last three follow from the data, which data_fingerprint names."""
@@ -86,5 +88,5 @@ def _shown(value: object) -> str:
 
 
 def main_scores(rows: Sequence[T]) -> list[T]:
-    """The score over all test examples of each run."""
-    return [row for row in rows if row.slice == "all"]
+    """The score over all test examples of each run; not what follows from it, such as a perplexity."""
+    return [row for row in rows if row.slice == "all" and row.metric not in DERIVED]
