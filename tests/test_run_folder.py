@@ -153,3 +153,10 @@ def test_a_path_under_a_file_is_a_storage_error(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(StorageError, match="lock: cannot be written"), RunFolder(tmp_path / "file" / "run").locked():
         pass
+
+
+def test_metrics_that_an_older_version_began_keep_its_columns(folder):
+    with folder.locked():
+        folder.add_metrics({"step": 2, "loss": 0.5})
+        folder.add_metrics({"step": 4, "speed": 9.0, "loss": 0.25})
+    assert metrics(folder) == [(2, 0.5), (4, 0.25)]

@@ -48,7 +48,8 @@ class TrainRow(Row):
 
     entropy_nats: of the attention weights, and gamma_end: both at the last validation, the mean over layers.
     examples: how many answers the score is of. majority: the share of the commonest class among the test examples;
-    empty if tokens are labelled. source: where imported examples come from, and whether they stand in for others."""
+    empty if tokens are labelled. source: where imported examples come from, and whether they stand in for others.
+    tokens_per_s, mfu: of training, up to the last validation; mfu is the share of the device's peak."""
 
     attention: str
     d_model: int
@@ -84,6 +85,8 @@ class TrainRow(Row):
     examples: int | None = None
     majority: float | None = None
     source: str = ""
+    tokens_per_s: float | None = None
+    mfu: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

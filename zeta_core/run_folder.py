@@ -70,9 +70,11 @@ class RunFolder:
     def add_metrics(self, metrics: Mapping[str, float]) -> None:
         """Add a row to metrics.csv, whose columns are those of the first row."""
         path = self.path / "metrics.csv"
-        with self._storing("metrics.csv"), path.open("a", newline="") as file:
-            writer = csv.DictWriter(file, list(metrics), lineterminator="\n")
-            if file.tell() == 0:
+        with self._storing("metrics.csv"), path.open("a+", newline="") as file:
+            file.seek(0)
+            header = next(csv.reader(file), None)  # of an older version, if that began the run
+            writer = csv.DictWriter(file, header or list(metrics), extrasaction="ignore", lineterminator="\n")
+            if header is None:
                 writer.writeheader()
             writer.writerow({name: repr(value) for name, value in metrics.items()})
 

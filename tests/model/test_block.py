@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from zeta_core.attention import SoftmaxConfig
-from zeta_core.model.block import Block, ShortConv
+from zeta_core.model.block import Block, ShortConv, default_width
 
 
 @pytest.mark.parametrize("padded", [False, True], ids=["", "padded"])
@@ -41,3 +41,23 @@ def test_a_block_without_a_convolution():
     hidden = torch.randn(2, 7, 8)
     assert block.short_conv is None
     assert torch.equal(block.mixer_input(hidden), block.mixer_norm(hidden))
+
+
+def test_swiglu_and_rms_are_their_formulas():
+    torch.manual_seed(0)
+    block = Block(8, SoftmaxConfig().build(8, 2), d_mlp=12, short_conv=0, dropout=0.0, norm="rms", mlp="swiglu")
+    x = torch.randn(2, 5, 8)
+    weight = torch.rand(8)
+    block.mlp_norm.weight.data = weight
+    normed = x / (x.square().mean(-1, keepdim=True) + 1e-5).sqrt() * weight
+    torch.testing.assert_close(block.mlp_norm(x), normed)
+    gate, up = block.mlp.gate_up.weight[:12], block.mlp.gate_up.weight[12:]
+    gated = (x @ gate.T) * torch.sigmoid(x @ gate.T) * (x @ up.T)
+    torch.testing.assert_close(block.mlp(x), gated @ block.mlp.down.weight.T)
+
+
+@pytest.mark.parametrize("d_model", [8, 64, 192, 768])
+def test_gates_cost_no_parameters(d_model):
+    plain, gated = (default_width(kind, d_model) for kind in ("gelu", "swiglu"))
+    assert plain == 4 * d_model and gated % 8 == 0
+    assert 2 * plain * d_model <= 3 * gated * d_model < 2 * plain * d_model + 3 * 8 * d_model

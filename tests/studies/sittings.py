@@ -20,7 +20,7 @@ TINY = [
     "--set", "task.num_validation=16", "--set", "task.num_test=24", "--set", "model.d_model=16",
     "--set", "model.num_layers=1", "--set", "model.dropout=0.1", "--set", "training.eval_every=2",
 ]  # fmt: skip
-VARYING = {"wall_s", "peak_mib", "commit"}
+VARYING = {"wall_s", "peak_mib", "commit", "tokens_per_s"}
 """Columns of time and memory, and of the checkout, in which someone may be at work."""
 CONTEXT = multiprocessing.get_context("forkserver")
 CONTEXT.set_forkserver_preload(["tasks.draws", "zeta_cli.train", "zeta_core.studies.train", "torch._dynamo"])
@@ -85,9 +85,12 @@ def rows_of(out: Path) -> list[dict[str, str]]:
 
 
 def metrics_of(out: Path) -> list[dict[str, str]]:
-    """The rows of metrics.csv without the time."""
+    """The rows of metrics.csv without the times."""
     with (folder_of(out) / "metrics.csv").open() as file:
-        return [{k: v for k, v in row.items() if k != "seconds"} for row in csv.DictReader(file)]
+        return [
+            {k: v for k, v in row.items() if k not in ("seconds", "tokens_per_second")}
+            for row in csv.DictReader(file)
+        ]
 
 
 def weights_of(out: Path) -> list[dict[str, Tensor]]:

@@ -25,10 +25,11 @@ CHANGES: dict[str, object] = {
     "attention.curves": 6, "attention.refine": 2, "attention.selection": "all",
     "model.d_model": 32, "model.num_layers": 1, "model.num_heads": 1, "model.d_mlp": 64, "model.short_conv": 0,
     "model.positions": "none", "model.form": "encoder", "model.pooling": "cls", "model.dropout": 0.1,
-    "model.causal": True, "model.match_parameters": 90_000,
+    "model.causal": True, "model.match_parameters": 90_000, "model.mlp": "swiglu", "model.norm": "rms",
     "training.steps": 10, "training.batch_size": 8, "training.accumulate": 2, "training.learning_rate": 1e-3,
     "training.warmup_steps": 1, "training.weight_decay": 0.0, "training.clip_norm": 2.0,
-    "training.eval_every": 10, "training.stop_at": 0.9,
+    "training.eval_every": 10, "training.stop_at": 0.9, "training.compile": True,
+    "training.checkpoint_activations": True,
     "seed": 1, "device": "cuda", "dtype": "bf16", "impl": "triton",
 }  # fmt: skip
 BESIDES = {
@@ -122,7 +123,7 @@ def test_the_nearest_run_is_the_one_with_the_fewest_differences(tmp_path):
     many = changed({path: value for path, value in CHANGES.items() if path.startswith("training.")})
     assert said.startswith(f"--resume: {tmp_path} holds no run of this configuration (mqar-zeta-0)")
     assert "nor any other; leave --resume out" in no_such_run(many, "mqar-zeta-0", tmp_path / "none")
-    assert "and 4 more" in no_such_run(many, "mqar-zeta-0", tmp_path)
+    assert "and 6 more" in no_such_run(many, "mqar-zeta-0", tmp_path)
 
 
 def test_the_same_configuration_with_other_data_is_said(tmp_path):
@@ -134,7 +135,7 @@ def test_the_same_configuration_with_other_data_is_said(tmp_path):
 
 
 MIXERS: dict[str, dict[str, object]] = {
-    "softmax": {"d_k": 4},
+    "softmax": {"d_k": 4, "rotary": True},
     "sliding_window": {"window": 5},
     "performer": {"num_features": 5},
     "based": {"feature_dim": 5, "window": 5},

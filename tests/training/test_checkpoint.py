@@ -71,7 +71,7 @@ def test_a_run_that_was_stopped_ends_with_the_same_weights(tmp_path, stop, secon
     assert watching.said == [f"resumed at step {last} of 8" if last else "no checkpoint yet: starting over"]
     assert same(weights(model), weights(expected))
     assert [step for step, _, _ in watching.steps] == list(range(last + 1, 9))
-    times = {"seconds": 0.0}
+    times = {"seconds": 0.0, "tokens_per_second": 0.0}
     assert [{**row, **times} for row in watching.rows] == [
         {**row, **times} for row in whole.rows if row["step"] > last
     ]

@@ -55,6 +55,10 @@ class Mixer(nn.Module):
         """What to log of this layer, by name; the entropy of its attention in nats where it has one."""
         return {}
 
+    def pair_flops(self, seq_len: int) -> float:
+        """Floating-point operations a token, forward, beside those with parameters; 0 where none are counted."""
+        return 0.0
+
     def __call__(self, hidden: Tensor, key_padding_mask: Tensor | None = None) -> Tensor:
         """As forward; typed."""
         return cast(Tensor, super().__call__(hidden, key_padding_mask))

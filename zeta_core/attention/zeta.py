@@ -247,6 +247,13 @@ class ZetaAttention(Mixer):
             impl=self.impl,
         ).indices()
 
+    def pair_flops(self, seq_len: int) -> float:
+        """A distance and a weighted value for each key that is attended to; all distances where all are compared."""
+        c, all_keys = self.config, (seq_len + 1) / 2 if self.causal else seq_len
+        attended = all_keys if c.selection == "all" else c.top_k + c.local_window + c.history_mean
+        compared = attended if c.selection == "zorder" else all_keys
+        return 2.0 * (self.num_heads * c.d_k * compared + self.d_model * attended)
+
     @torch.no_grad()
     def statistics(self, hidden: Tensor) -> dict[str, float]:
         """gamma, and the mean entropy of the attention weights in nats."""

@@ -2,10 +2,40 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from zeta_core.attention import Mixer
+
+NormKind = Literal["layer", "rms"]
+MlpKind = Literal["gelu", "swiglu"]
+
+
+def make_norm(kind: NormKind, d_model: int) -> nn.Module:
+    """LayerNorm, or RMSNorm (Zhang and Sennrich 2019)."""
+    return nn.LayerNorm(d_model) if kind == "layer" else nn.RMSNorm(d_model, eps=1e-5)
+
+
+def default_width(kind: MlpKind, d_model: int) -> int:
+    """An MLP's d_mlp: 4 d_model; with gates 8/3 d_model, for as many parameters, in whole eights."""
+    return 4 * d_model if kind == "gelu" else -(-8 * d_model // 24) * 8
+
+
+class SwiGlu(nn.Module):
+    """down(silu(gate x) * (up x)), without biases (Shazeer 2020; LLaMA)."""
+
+    def __init__(self, d_model: int, d_mlp: int) -> None:
+        super().__init__()
+        self.gate_up = nn.Linear(d_model, 2 * d_mlp, bias=False)
+        self.down = nn.Linear(d_mlp, d_model, bias=False)
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        """[..., d_model] to the same."""
+        gate, up = self.gate_up(hidden).chunk(2, dim=-1)
+        out: Tensor = self.down(F.silu(gate) * up)
+        return out
 
 
 class ShortConv(nn.Module):
@@ -34,13 +64,27 @@ class ShortConv(nn.Module):
 class Block(nn.Module):
     """hidden + mixer(conv(norm(hidden))), then + mlp(norm(hidden))."""
 
-    def __init__(self, d_model: int, mixer: Mixer, *, d_mlp: int, short_conv: int, dropout: float) -> None:
+    def __init__(
+        self,
+        d_model: int,
+        mixer: Mixer,
+        *,
+        d_mlp: int,
+        short_conv: int,
+        dropout: float,
+        norm: NormKind = "layer",
+        mlp: MlpKind = "gelu",
+    ) -> None:
         super().__init__()
-        self.mixer_norm = nn.LayerNorm(d_model)
+        self.mixer_norm = make_norm(norm, d_model)
         self.short_conv = ShortConv(d_model, short_conv, causal=mixer.causal) if short_conv else None
         self.mixer = mixer
-        self.mlp_norm = nn.LayerNorm(d_model)
-        self.mlp = nn.Sequential(nn.Linear(d_model, d_mlp), nn.GELU(), nn.Linear(d_mlp, d_model))
+        self.mlp_norm = make_norm(norm, d_model)
+        self.mlp = (
+            nn.Sequential(nn.Linear(d_model, d_mlp), nn.GELU(), nn.Linear(d_mlp, d_model))
+            if mlp == "gelu"
+            else SwiGlu(d_model, d_mlp)
+        )
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, hidden: Tensor, key_padding_mask: Tensor | None = None) -> Tensor:

@@ -9,13 +9,14 @@ from typing import Literal, Self
 import torch
 from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from zeta_core.attention import AttentionConfig
 from zeta_core.config import Config, added_later
 from zeta_core.errors import OptionError, ShapeError
 from zeta_core.ops.impl import Impl
 
-from .block import Block
+from .block import Block, MlpKind, NormKind, default_width, make_norm
 from .heads import PairHead
 
 POSITION_STD = 0.02
@@ -28,7 +29,10 @@ class ModelConfig(Config):
     num_layers: PositiveInt = 2
     num_heads: PositiveInt = 2
     d_mlp: PositiveInt | None = None
-    """Width of the MLP; None: 4 d_model."""
+    """Width of the MLP; None: 4 d_model, or 8/3 d_model of swiglu."""
+    mlp: MlpKind = Field(default="gelu", json_schema_extra=added_later("gelu"))
+    norm: NormKind = Field(default="layer", json_schema_extra=added_later("layer"))
+    """swiglu, rms and attention.rotary with positions=none: a LLaMA-like Transformer."""
     short_conv: NonNegativeInt = 3
     """Width of the convolution on the mixer's input; 0: none."""
     positions: Literal["learned", "none"] = "learned"
@@ -120,7 +124,7 @@ class Network(nn.Module):
         impl: Impl = "auto",
     ) -> None:
         super().__init__()
-        d_model, d_mlp = config.d_model, config.d_mlp or 4 * config.d_model
+        d_model, d_mlp = config.d_model, config.d_mlp or default_width(config.mlp, config.d_model)
         if d_model % config.num_heads:
             raise OptionError(
                 f"d_model={d_model} is not divisible by num_heads={config.num_heads}; choose one that is"
@@ -138,10 +142,14 @@ class Network(nn.Module):
                 d_mlp=d_mlp,
                 short_conv=config.short_conv,
                 dropout=config.dropout,
+                norm=config.norm,
+                mlp=config.mlp,
             )
             for _ in range(config.num_layers)
         )
-        self.norm = nn.LayerNorm(d_model)
+        self.norm = make_norm(config.norm, d_model)
+        self.checkpoint_activations = False
+        """Keep each block's input alone for the backward pass, and compute the rest again."""
         self.classifier: nn.Linear | PairHead | None = None
         if num_classes is not None:
             paired = num_documents == 2
@@ -199,7 +207,10 @@ class Network(nn.Module):
         """The last hidden states, normed: [batch, seq_len, d_model]; one more with a CLS token."""
         hidden, mask = self.embed(tokens, key_padding_mask)
         for block in self.blocks:
-            hidden = block(hidden, mask)
+            if self.checkpoint_activations and self.training:
+                hidden = checkpoint(block, hidden, mask, use_reentrant=False)
+            else:
+                hidden = block(hidden, mask)
         normed: Tensor = self.norm(hidden)
         return normed
 

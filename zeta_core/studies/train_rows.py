@@ -143,6 +143,8 @@ def make_rows(
             examples=count,
             majority=data.majority,
             source=data.source,
+            tokens_per_s=None if done is None else done.metrics.get("tokens_per_second"),
+            mfu=None if done is None else done.metrics.get("mfu"),
         )
         for name, metric, value, count in scores
     ]

@@ -8,7 +8,7 @@ import torch
 from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 from torch import nn
 
-from zeta_core.config import NOT_IDENTITY, Config
+from zeta_core.config import NOT_IDENTITY, Config, added_later
 
 
 class TrainingConfig(Config):
@@ -28,6 +28,10 @@ class TrainingConfig(Config):
     eval_every: PositiveInt = 100
     stop_at: float | None = None
     """Stop early once the validation score is at least this (for a loss: at most)."""
+    compile: bool = Field(default=False, json_schema_extra=added_later(False))
+    """Train through torch.compile: fewer and larger kernels, for up to a minute at the start."""
+    checkpoint_activations: bool = Field(default=False, json_schema_extra=added_later(False))
+    """Keep only each block's input for the backward pass and compute the rest again: less memory, a third slower."""
     checkpoint_seconds: PositiveFloat = Field(default=5.0, json_schema_extra=NOT_IDENTITY)
 
     def rate(self, step: int) -> float:

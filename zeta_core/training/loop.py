@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, cast
 
 import torch
 from accelerate import Accelerator
@@ -19,6 +19,8 @@ from .batches import BatchOrder
 from .checkpoint import Checkpoints, Progress
 from .config import TrainingConfig
 from .evaluate import PartScore, evaluate, loss_and_hits
+from .speed import Speed
+from .watch import Watch
 
 READ_EVERY = 10
 """On a GPU the loss is read back every so many steps; reading waits for the device."""
@@ -74,7 +76,9 @@ def fit(
     shares = accelerator.num_processes * config.accumulate
     optimizer = config.optimizer(network, fused=accelerator.device.type == "cuda")
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, config.rate)
+    network.checkpoint_activations = config.checkpoint_activations
     model, optimizer = accelerator.prepare(network, optimizer)
+    trained = cast(torch.nn.Module, torch.compile(model)) if config.compile else model
     progress = Progress()
     accelerator.register_for_checkpointing(schedule, progress)
     higher_is_better = data.metric == "accuracy"
@@ -86,6 +90,7 @@ def fit(
         monitor.resumed(0)
     order = BatchOrder(data.parts["train"], config.batch_size, seed)
     watch = Watch(accelerator, reads_every=READ_EVERY if accelerator.device.type == "cuda" else 1)
+    speed = Speed(network, accelerator)
     started, saved_at = time.perf_counter() - progress.seconds, time.perf_counter()
     score: float | None = None if progress.best_step < 0 else progress.best_score
     metrics: dict[str, float] = {}
@@ -101,7 +106,7 @@ def fit(
         for batch in batches:
             with accelerator.accumulate(model), _failing_at(progress.step):
                 with accelerator.autocast():
-                    total, _, _ = loss_and_hits(model, batch, accelerator.device)
+                    total, _, _ = loss_and_hits(trained, batch, accelerator.device)
                 summed += total.detach()
                 # accelerate and DDP take the mean over the shares; wanted is that over all labels.
                 accelerator.backward(total / (labels / shares))
@@ -111,6 +116,7 @@ def fit(
                 optimizer.step()
                 optimizer.zero_grad()
         schedule.step()
+        speed.add(batches)
         progress.step += 1
         validate = progress.step % config.eval_every == 0 or progress.step == config.steps
         if watch.due(progress.step) or validate:
@@ -118,16 +124,16 @@ def fit(
         monitor.step(progress.step, watch.loss, score)
         progress.seconds = time.perf_counter() - started
         if validate:
+            now = {
+                "step": progress.step,
+                "seconds": progress.seconds,
+                "loss": watch.loss,
+                "gradient_norm": watch.norm,
+                "learning_rate": config.learning_rate * config.rate(progress.step - 1),
+                **speed.rates(),
+            }
             with _failing_at(progress.step - 1):
-                metrics = _validate(
-                    network,
-                    model,
-                    data,
-                    accelerator,
-                    watch,
-                    config.learning_rate * config.rate(progress.step - 1),
-                    progress,
-                )
+                metrics = now | _validate(network, model, data, accelerator)
             score = metrics["score"]
             better = score > progress.best_score if higher_is_better else score < progress.best_score
             if better or progress.best_step < 0:
@@ -146,6 +152,7 @@ def fit(
             progress.seconds = time.perf_counter() - started
             checkpoints.save(progress.step)
             saved_at = time.perf_counter()
+            speed.start()
     progress.finished = True
     accelerator.wait_for_everyone()
     checkpoints.load_best(network)
@@ -176,25 +183,10 @@ def _labels_of_step(accelerator: Accelerator, batches: Sequence[Batch]) -> torch
     return labels.clamp(min=1)
 
 
-def _validate(
-    network: Network,
-    model: torch.nn.Module,
-    data: TaskData,
-    accelerator: Accelerator,
-    watch: Watch,
-    learning_rate: float,
-    progress: Progress,
-) -> dict[str, float]:
-    """A row of metrics: step, loss, learning rate, gradient norm, validation scores, and each layer's statistics."""
+def _validate(network: Network, model: torch.nn.Module, data: TaskData, accelerator: Accelerator) -> dict[str, float]:
+    """Validation scores, and each layer's statistics."""
     scores = evaluate(model, data.parts["validation"], accelerator)
-    metrics: dict[str, float] = {
-        "step": progress.step,
-        "seconds": progress.seconds,
-        "loss": watch.loss,
-        "gradient_norm": watch.norm,
-        "learning_rate": learning_rate,
-        "score": getattr(scores[-1], data.metric),
-    }
+    metrics: dict[str, float] = {"score": getattr(scores[-1], data.metric)}
     for found in scores:
         metrics[f"validation.{found.name}.accuracy"] = found.accuracy
         metrics[f"validation.{found.name}.loss"] = found.loss
@@ -204,45 +196,6 @@ def _validate(
     metrics.update(network.statistics(few.unpadded()))
     network.train()
     return metrics
-
-
-class Watch:
-    """Keeps the losses and gradient norms on the device, and finds the first step at which one is not finite."""
-
-    def __init__(self, accelerator: Accelerator, *, reads_every: int) -> None:
-        self.accelerator, self.reads_every = accelerator, reads_every
-        # A loss scaler skips steps with infinite gradients by itself.
-        self.norms_must_be_finite = accelerator.scaler is None
-        self.pending: list[tuple[int, torch.Tensor, torch.Tensor]] = []
-        self.loss = self.norm = float("nan")
-
-    def see(self, step: int, loss: torch.Tensor, norm: torch.Tensor) -> None:
-        """Note what step number `step` gave; the loss is this process's addend of it."""
-        self.pending.append((step, loss.detach(), norm.detach()))
-
-    def due(self, step: int) -> bool:
-        """Whether it is time to look."""
-        return step % self.reads_every == 0
-
-    def check(self) -> None:
-        """Read what was noted, on all processes at once. Raises: RunFailed at the first step that is not finite."""
-        if not self.pending:
-            return
-        losses = torch.stack([loss.float() for _, loss, _ in self.pending])
-        if self.accelerator.num_processes > 1:
-            losses = self.accelerator.reduce(losses, reduction="sum")
-        values = torch.stack((losses, torch.stack([norm.float() for _, _, norm in self.pending])), dim=1).tolist()
-        for (step, _, _), (loss, norm) in zip(self.pending, values, strict=True):
-            self.loss, self.norm = loss, norm
-            if not _finite(self.loss):
-                raise RunFailed(f"the loss is {self.loss} at step {step + 1}; try a lower learning rate")
-            if self.norms_must_be_finite and not _finite(self.norm):
-                raise RunFailed(f"the gradient norm is {self.norm} at step {step + 1}; try a lower learning rate")
-        self.pending.clear()
-
-
-def _finite(value: float) -> bool:
-    return abs(value) < float("inf")
 
 
 class _failing_at:
