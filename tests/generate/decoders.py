@@ -34,7 +34,9 @@ def whole(network: Network, tokens: Tensor) -> Tensor:
     return logits.unflatten(0, tokens.shape)
 
 
-def agrees(network: Network, tokens: Tensor, prompt: int, *, of_prefixes: bool = False) -> None:
+def agrees(
+    network: Network, tokens: Tensor, prompt: int, *, of_prefixes: bool = False, tolerance: float = 1e-9
+) -> None:
     """The state's logits after the prompt and after each further token are those of the whole sequence.
 
     of_prefixes: those of each prefix run alone, for a mixer that gives it others."""
@@ -44,4 +46,4 @@ def agrees(network: Network, tokens: Tensor, prompt: int, *, of_prefixes: bool =
         expected = torch.stack([whole(network, tokens[:, :end])[:, -1] for end in ends], 1)
     found = [state.prefill(tokens[:, :prompt])]
     found += [state.step(tokens[:, i]) for i in range(prompt, tokens.shape[1])]
-    torch.testing.assert_close(torch.stack(found, 1), expected, rtol=1e-9, atol=1e-9)
+    torch.testing.assert_close(torch.stack(found, 1), expected, rtol=tolerance, atol=tolerance)

@@ -83,6 +83,18 @@ def test_learned_positions_are_those_of_the_tokens():
     agrees(decoder(ZetaConfig(chunk_size=4, top_k=4), positions="learned", max_len=14), words(14), 5)
 
 
+@pytest.mark.parametrize(
+    "model", [{"norm": "rms"}, {"mlp": "swiglu"}, {"norm": "rms", "mlp": "swiglu", "short_conv": 0}]
+)
+def test_norms_and_mlps_act_on_each_token_alone(model):
+    agrees(decoder(ZetaConfig(chunk_size=4, top_k=4), **model), words(14), 5)
+
+
+def test_rotary_positions_go_on():
+    """They turn in float32."""
+    agrees(decoder(SoftmaxConfig(rotary=True), short_conv=0), words(20), 5, tolerance=1e-5)
+
+
 def test_equal_codes_are_taken_by_position():
     """Equal tokens without a convolution have equal codes in the first layer."""
     config = ZetaConfig(chunk_size=4, top_k=3, history_mean=False)

@@ -36,7 +36,7 @@ class SoftmaxCache:
 
     def step(self, inputs: Tensor) -> Tensor:
         """As in LayerCache."""
-        q, k, v = self.mixer.projected(inputs)
+        q, k, v = self.mixer.projected(inputs, self.keys.length)
         self.keys.append(k)
         self.values.append(v)
         mixed = F.scaled_dot_product_attention(q, self.keys.filled, self.values.filled)
