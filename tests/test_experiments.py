@@ -15,7 +15,7 @@ from zeta_core.studies.train_run import make_run
 
 EXPERIMENTS = Path(__file__).parents[1] / "experiments"
 FILES = sorted(EXPERIMENTS.rglob("*.yaml"))
-KINDS = {"lra": "train"}
+KINDS = {"lra": "train", "language": "train"}
 """Folders that are not named by what their files are."""
 
 

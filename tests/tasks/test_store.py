@@ -4,9 +4,9 @@ import json
 
 import numpy as np
 import pytest
-from tasks.stores import COUNTS, content, interrupted, produce, produce_two, sequence, spec
+from tasks.stores import COUNTS, content, interrupted, killed, produce, produce_two, sequence, spec
 
-from zeta_core.errors import DataError, DataMissing, StorageError
+from zeta_core.errors import DataError, DataMissing, RunFailed, StorageError
 from zeta_core.tasks.store import MANIFEST, Stored, data_root, open_folder, open_spec
 from zeta_core.tasks.store_write import import_rows, make
 
@@ -68,6 +68,18 @@ def test_making_goes_on_where_it_was_stopped():
     seen.clear()
     make(spec(), produce, COUNTS, report=lambda *given: seen.append(given))
     assert seen == []
+
+
+def test_a_killed_worker_is_said_and_what_was_made_is_kept(root, monkeypatch):
+    with pytest.raises(RunFailed, match=r"was killed .*; what was made is kept"):
+        make(spec(), killed, COUNTS, workers=2)
+    with pytest.raises(DataMissing):
+        open_spec(spec())
+    make(spec(), produce, COUNTS, notes=lambda: {"words": 3})
+    again = content(spec().folder)
+    monkeypatch.setenv("ZETA_DATA", str(root.with_name("other")))
+    assert make(spec(), produce, COUNTS, notes=lambda: {"words": 3}).manifest.notes == {"words": 3}
+    assert content(spec().folder) == again
 
 
 @pytest.mark.parametrize("damage", ["cut", "gone"])

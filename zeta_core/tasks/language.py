@@ -120,6 +120,11 @@ class LanguageConfig(MadeConfig):
         """Tokens of the longest sequence."""
         return self.seq_len
 
+    @property
+    def vocab_size(self) -> int:
+        """How many tokens there are, the separator among them. Raises: as load_tokenizer."""
+        return self.load_tokenizer().vocab_size
+
     def load_tokenizer(self) -> Tokenizer:
         """The tokenizer.
 
@@ -179,7 +184,12 @@ class LanguageConfig(MadeConfig):
         """Make the tokens of both corpora, or the rest of them."""
         data = self.corpus.make(workers=workers, report=report, reading=reading)
         if (other := self.eval_corpus()) is not None:
-            other.make(workers=workers, report=report, reading=reading)
+            before = {split: record.examples for split, record in data.manifest.splits.items()}
+
+            def after(split: Split, done: int, total: int | None, made: bool) -> None:
+                report(split, before[split] + done, total, made)
+
+            other.make(workers=workers, report=after, reading=reading)
         return data
 
     def dataset(self) -> Dataset:

@@ -13,7 +13,7 @@ from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from zeta_core.errors import DataError
+from zeta_core.errors import DataError, DataMissing
 
 from .json_lines import ENDS, UNPACKED, json_lines
 from .lines import read_bytes, read_utf8
@@ -70,7 +70,7 @@ class Source:
         return self.kind if self.kind == "wikitext103" else f"{self.kind} {place}"
 
     def files(self) -> list[tuple[Path, Split | None]]:
-        """The files to read, in order, with their splits where those are given. Raises: DataError."""
+        """The files to read, in order, with their splits where those are given. Raises: DataMissing, DataError."""
         if self.kind == "datasets":
             return []
         if self.kind == "python_stdlib":
@@ -78,9 +78,9 @@ class Source:
             inside = sorted(path.relative_to(root) for path in root.rglob("*.py"))
             return [(root / path, None) for path in inside if not _left_out(path)]
         if self.path is None:
-            raise DataError(f"source={self.kind} needs task.path: {WANTS[self.kind]}")
+            raise DataMissing(f"source={self.kind} needs task.path: {WANTS[self.kind]}")
         if not self.path.exists():
-            raise DataError(f"{self.path}: there is no such file or folder; task.path must be {WANTS[self.kind]}")
+            raise DataMissing(f"{self.path}: there is no such file or folder; task.path must be {WANTS[self.kind]}")
         if self.kind == "wikitext103":
             return self._wikitext(self.path)
         if self.path.is_file():
@@ -99,9 +99,9 @@ class Source:
                     found.append((folder / name, split))
             elif not self.whole:
                 rest = "; the others can be an out-of-domain test: task.eval_source" if split == "train" else ""
-                raise DataError(f"{folder / name}: there is no such file; get it from {WIKITEXT_FROM}{rest}")
+                raise DataMissing(f"{folder / name}: there is no such file; get it from {WIKITEXT_FROM}{rest}")
         if not found:
-            raise DataError(f"{folder}: has neither {WIKITEXT['validation']} nor {WIKITEXT['test']}")
+            raise DataMissing(f"{folder}: has neither {WIKITEXT['validation']} nor {WIKITEXT['test']}")
         return found
 
     def identity(self) -> dict[str, object]:
