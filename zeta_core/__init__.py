@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from .attention.zeta import ZetaAttention, ZetaConfig
     from .ops import zeta_attention, zeta_plan
+    from .studies.saved_model import load
 
-__all__ = ["ZetaAttention", "ZetaConfig", "zeta_attention", "zeta_plan"]
+__all__ = ["ZetaAttention", "ZetaConfig", "load", "zeta_attention", "zeta_plan"]
 
 
 def __getattr__(name: str) -> object:
@@ -19,4 +20,8 @@ def __getattr__(name: str) -> object:
         from .attention import zeta
 
         return getattr(zeta, name)
+    if name == "load":
+        from .studies.saved_model import load
+
+        return load
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

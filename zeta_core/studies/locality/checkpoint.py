@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,13 +15,11 @@ from zeta_core.config import kinds, read_yaml
 from zeta_core.errors import RequestError, StorageError
 from zeta_core.layers import build
 from zeta_core.model import Network
-from zeta_core.run_folder import RunFolder
 from zeta_core.tasks import TaskData
 
+from ..find_run import find_run
 from ..train import build_task
 from ..train_run import TrainRun
-
-SHOWN = 3
 
 
 @dataclass(frozen=True)
@@ -68,18 +65,6 @@ def load_trained(name: str, out: Path, device: torch.device) -> Trained:
             f"--checkpoint {name}: its weights do not fit its configuration in this version; train it again"
         ) from error
     return Trained(run, options, folder.path.name, data, network.to(device).eval(), folder.status() == "ok")
-
-
-def find_run(name: str, runs: Path) -> RunFolder:
-    """The folder of a run that was begun. Raises: RequestError that names the nearest ids."""
-    for path in (Path(name), runs / name):
-        folder = RunFolder(path.resolve())
-        if folder.exists():
-            return folder
-    there = sorted(path.parent.name for path in runs.glob("*/config.yaml"))
-    near = difflib.get_close_matches(name, there, n=SHOWN, cutoff=0.0)
-    hint = f"; the nearest there: {', '.join(near)}" if near else ", which holds none; `zeta train` makes one"
-    raise RequestError(f"--checkpoint {name}: neither a run's folder nor the id of a run under {runs}{hint}")
 
 
 def mixer_options(run: TrainRun, run_id: str) -> ZetaOptions:
