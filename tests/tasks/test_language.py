@@ -223,6 +223,21 @@ def test_a_corpus_of_another_tokenizer_is_never_used(root):
         corpus(path).build()
 
 
+@pytest.mark.parametrize(
+    ("field", "value", "wanted"),
+    [
+        ("tokenizer_path", "x", "tokenizer=gpt2_bpe or json"),
+        ("max_vocab", 9, "tokenizer=words"),
+        ("dataset_name", "x", "source=datasets"),
+        ("dataset_subset", "x", "source=datasets"),
+        ("max_documents", 9, "source=jsonl or datasets"),
+    ],
+)
+def test_options_that_do_nothing_are_refused(field, value, wanted):
+    with pytest.raises(ValueError, match=f"{field}={value} does nothing without {wanted}; leave it out"):
+        LanguageConfig.model_validate({field: value})
+
+
 def test_options_that_do_not_fit():
     with pytest.raises(ValueError, match="stride=300 is above seq_len=256; use at most 256"):
         LanguageConfig(stride=300)

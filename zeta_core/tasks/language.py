@@ -113,6 +113,16 @@ class LanguageConfig(MadeConfig):
                     f"{name}path={path} is not read with {name}source={source}; set {name}source to text, jsonl or "
                     "wikitext103"
                 )
+        sources = {self.source, self.eval_source}
+        for name, used, wanted in (
+            ("tokenizer_path", self.tokenizer in ("gpt2_bpe", "json"), "tokenizer=gpt2_bpe or json"),
+            ("max_vocab", self.tokenizer == "words", "tokenizer=words"),
+            ("dataset_name", "datasets" in sources, "source=datasets"),
+            ("dataset_subset", "datasets" in sources, "source=datasets"),
+            ("max_documents", bool(sources & {"datasets", "jsonl"}), "source=jsonl or datasets"),
+        ):
+            if getattr(self, name) is not None and not used:
+                raise OptionError(f"{name}={getattr(self, name)} does nothing without {wanted}; leave it out")
         return self
 
     @property
