@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 
@@ -21,7 +22,8 @@ from zeta_core.model import ModelConfig
 from .state import decoding_state
 
 VOCAB = 257
-WARM_UP = 8
+WARM_UP, TURN = 8, 32
+"""Tokens that are not timed, and tokens behind one length before it is the next one's turn."""
 
 
 @dataclass(frozen=True)
@@ -54,27 +56,35 @@ def growth(name: str, short: Timing, long: Timing) -> str:
     )
 
 
-def measure(attention: AttentionConfig, model: ModelConfig, seq_len: int, steps: int, device: torch.device) -> Timing:
-    """Time the prompt and `steps` tokens after it, one sequence."""
+def measure(
+    attention: AttentionConfig, model: ModelConfig, seq_lens: Sequence[int], steps: int, device: torch.device
+) -> list[Timing]:
+    """Time a prompt of each length and `steps` tokens behind each, one sequence.
+
+    The lengths take turns, so that whatever else the machine does meets them all."""
     torch.manual_seed(0)
     network = model.build(attention, vocab_size=VOCAB, max_len=1).to(device).eval()
-    state, tokens = decoding_state(network), torch.randint(VOCAB, (1, seq_len), device=device)
-    took, _ = timed(lambda: state.prefill(tokens), device)
-    for _ in range(WARM_UP):
-        state.step(tokens[:, 0])
-    each = [timed(lambda: state.step(tokens[:, 0]), device)[0] * 1000 for _ in range(steps)]
-    return Timing(seq_len, took, each)
+    states = [decoding_state(network) for _ in seq_lens]
+    found = []
+    for state, seq_len in zip(states, seq_lens, strict=True):
+        prompt = torch.randint(VOCAB, (1, seq_len), device=device)
+        found.append(Timing(seq_len, timed(partial(state.prefill, prompt), device), []))
+    for done in range(0, WARM_UP + steps, TURN):
+        tokens = torch.randint(VOCAB, (min(TURN, WARM_UP + steps - done), 1), device=device)
+        for state, timing in zip(states, found, strict=True):
+            timing.steps_ms.extend(timed(partial(state.step, token), device) * 1000 for token in tokens)
+    return [Timing(one.seq_len, one.prompt_s, one.steps_ms[WARM_UP:]) for one in found]
 
 
-def timed(call: Callable[[], torch.Tensor], device: torch.device) -> tuple[float, torch.Tensor]:
-    """Seconds that a call took, a GPU's work included, and what it gave."""
+def timed(call: Callable[[], object], device: torch.device) -> float:
+    """Seconds that a call took, a GPU's work included."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
     began = time.perf_counter()
-    found = call()
+    call()
     if device.type == "cuda":
         torch.cuda.synchronize(device)
-    return time.perf_counter() - began, found
+    return time.perf_counter() - began
 
 
 def positive(text: str) -> int:
@@ -118,10 +128,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         )
         print(HEADER)
         for name in wanted:
-            found = []
-            for seq_len in lengths:
-                found.append(measure(mixers[name], model, seq_len, given.steps or given.chunk, device))
-                print(found[-1].line(name), flush=True)
+            found = measure(mixers[name], model, lengths, given.steps or given.chunk, device)
+            for timing in found:
+                print(timing.line(name), flush=True)
             if len(found) > 1:
                 print(growth(name, found[0], found[-1]))
     except RequestError as error:
