@@ -1,13 +1,16 @@
 """Windows: every token is scored exactly once, with the context that is promised."""
 
 import math
+import sys
 
 import numpy as np
 import pytest
 import torch
+from accelerate import Accelerator
 from hypothesis import given
 from hypothesis import strategies as st
 from tasks.corpora import streamed
+from torch import nn
 
 from zeta_core.attention import ZetaConfig
 from zeta_core.model import ModelConfig
@@ -15,7 +18,7 @@ from zeta_core.studies.text_scores import DERIVED, derived_scores
 from zeta_core.tasks.language_parts import Stream, WindowPart
 from zeta_core.tasks.store import Examples, Ragged
 from zeta_core.tasks.task import IGNORED, TextSize
-from zeta_core.training.evaluate import PartScore, loss_and_hits
+from zeta_core.training.evaluate import PartScore, evaluate, loss_and_hits
 
 SEPARATOR = 50
 
@@ -37,7 +40,7 @@ def stream_of(lengths):
 
 
 def part_of(stream, **options):
-    values = {"name": "x", "seq_len": 8, "stride": None, "length": len(stream), "text": None}
+    values = {"name": "x", "seq_len": 8, "vocab_size": 51, "stride": None, "length": len(stream), "text": None}
     return WindowPart(stream, **{**values, **options})
 
 
@@ -119,3 +122,14 @@ def test_scores_of_several_parts_and_of_what_is_no_text():
     assert derived_scores(score, parts)["word_perplexity"] == pytest.approx(math.exp(80 / 5))
     assert derived_scores(score, [*parts, part_of(stream)]) == {}
     assert derived_scores(PartScore("x", 0.0, 800.0, 40), parts)["perplexity"] == math.inf
+
+
+def test_a_large_vocabulary_is_evaluated_in_small_batches(monkeypatch):
+    monkeypatch.setattr(sys.modules[evaluate.__module__], "EVAL_LOGITS", 3 * 8 * 51)
+    part = part_of(stream_of([100])[0])
+    sizes = []
+    monkeypatch.setattr(part, "batch", lambda indices: sizes.append(len(indices)) or WindowPart.batch(part, indices))
+    model = nn.Sequential(nn.Embedding(51, 51))
+    model.forward = lambda tokens, asked, mask: model[0](tokens).flatten(0, 1)[asked]
+    found = evaluate(model, [part], Accelerator(cpu=True))
+    assert sizes == [3, 3, 3, 3, 1] and found[0].count == 100

@@ -21,7 +21,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import ClassVar, Literal, Self
 
@@ -245,14 +245,10 @@ class LanguageConfig(MadeConfig):
             )
         if not len(stream):
             raise DataError(f"{name}: the {split} split has no documents; use more text")
+        make = partial(WindowPart, stream, name=name, seq_len=self.seq_len, vocab_size=data.manifest.vocab_size)
         if split == "train":
-            length = min(len(stream), self.max_train_tokens or len(stream))
-            return WindowPart(stream, name=name, seq_len=self.seq_len, stride=None, length=length, text=None)
+            return make(stride=None, length=min(len(stream), self.max_train_tokens or len(stream)), text=None)
         ends = np.cumsum(stored.lengths())
-        most = self.max_eval_tokens or len(stream)
-        number = max(1, int(np.searchsorted(ends, most, side="right")))
+        number = max(1, int(np.searchsorted(ends, self.max_eval_tokens or len(stream), side="right")))
         words, size = (int(count) for count in sizes_of(data, split)[:number].sum(0))
-        return WindowPart(
-            stream, name=name, seq_len=self.seq_len, stride=self.stride, length=int(ends[number - 1]),
-            text=TextSize(words, size),
-        )  # fmt: skip
+        return make(stride=self.stride, length=int(ends[number - 1]), text=TextSize(words, size))

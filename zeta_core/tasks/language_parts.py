@@ -44,10 +44,19 @@ class WindowPart(Part):
     separators whose labels are -100. text: the words and bytes of the documents that these tokens are."""
 
     def __init__(
-        self, stream: Stream, *, name: str, seq_len: int, stride: int | None, length: int, text: TextSize | None
+        self,
+        stream: Stream,
+        *,
+        name: str,
+        seq_len: int,
+        vocab_size: int,
+        stride: int | None,
+        length: int,
+        text: TextSize | None,
     ) -> None:
         assert 0 < length <= len(stream) and (stride is None or stride <= seq_len)
         self.stream, self.name, self.seq_len, self.length, self.text = stream, name, seq_len, length, text
+        self.vocab_size = vocab_size
         self.step = seq_len if stride is None else stride
 
     def __len__(self) -> int:

@@ -75,6 +75,8 @@ class Part(ABC):
     name: str
     seq_len: int
     num_documents: Literal[1, 2] = 1
+    vocab_size: int | None = None
+    """How many scores a token has, where they are what fills the memory."""
     text: TextSize | None = None
     """Of what is scored, if that is running text."""
 

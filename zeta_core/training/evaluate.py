@@ -15,6 +15,8 @@ from zeta_core.tasks import Batch, Part
 from zeta_core.tasks.task import IGNORED, sent
 
 EVAL_BATCH_TOKENS = 65_536
+EVAL_LOGITS = 2**29
+"""Scores of tokens at once, 2 GiB in fp32: with a vocabulary of 50,000, 65,536 tokens would take 13."""
 CPU = torch.device("cpu")
 
 
@@ -51,7 +53,8 @@ def evaluate(model: nn.Module, parts: Sequence[Part], accelerator: Accelerator) 
     model.eval()
     sums = torch.zeros(len(parts), 3, dtype=torch.float64, device="cpu")
     for row, part in enumerate(parts):
-        size = max(1, EVAL_BATCH_TOKENS // (part.seq_len * part.num_documents))
+        most = min(EVAL_BATCH_TOKENS, EVAL_LOGITS // (part.vocab_size or 1))
+        size = max(1, most // (part.seq_len * part.num_documents))
         mine = np.arange(accelerator.process_index, len(part), accelerator.num_processes)
         for start in range(0, len(mine), size):
             batch = part.batch(mine[start : start + size])
