@@ -126,18 +126,52 @@ def test_an_export_that_fails_leaves_nothing(trained, tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_tokenizer_s_files_go_along(tmp_path):
+    """The model says the same where the file that it was trained with is not."""
+    file = tokenizer_file(tmp_path / "mine.json", "</s>", "<|endoftext|>")
+    task = {"kind": "language", "tokenizer": "json", "tokenizer_path": str(file)}
+    untrained(tmp_path / "run", task, {"positions": "none"}, vocab_size=258, max_len=256)
+    before = read_model(tmp_path / "run").tokenizer()
+    found = export(read_model(tmp_path / "run"), tmp_path / "model")
+    file.unlink()
+    assert found.files == ["config.json", "model.safetensors", "tokenizer/tokenizer.json"]
+    after = read_model(tmp_path / "model").tokenizer()
+    assert after.identity == before.identity and after.encode("naïve").tolist() == before.encode("naïve").tolist()
+    again = export(read_model(tmp_path / "model"), tmp_path / "again")
+    assert again.files == found.files and read_model(tmp_path / "again").tokenizer().identity == before.identity
+    with pytest.raises((DataError, StorageError), match=r"mine\.json: .*no such file|mine\.json: No such file"):
+        export(read_model(tmp_path / "run"), tmp_path / "none")
+
+
+def tokenizer_file(path, *special):
+    """A byte-level tokenizer.json with these special tokens."""
+    package = pytest.importorskip("tokenizers")
+    alphabet = sorted(package.pre_tokenizers.ByteLevel.alphabet())
+    vocabulary = {token: index for index, token in enumerate([*alphabet, *special])}
+    inner = package.Tokenizer(package.models.BPE(vocab=vocabulary, merges=[]))
+    inner.pre_tokenizer = package.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    inner.decoder = package.decoders.ByteLevel()
+    inner.save(str(path))
+    return path
+
+
+def untrained(run, task, model, **sizes):
+    """A run's folder with random weights, and its network."""
+    (run / "best").mkdir(parents=True)
+    model = {"d_model": 16, "num_layers": 1, **model}
+    config = {"task": task, "attention": {"kind": "zeta"}, "model": model}
+    (run / "config.yaml").write_text(json.dumps(config))
+    network = ModelConfig.model_validate(model).build(ZetaConfig(), **sizes).eval()
+    save_file(network.state_dict(), run / "best" / "model.safetensors")
+    return network
+
+
 def test_classifiers_are_loaded_too(tmp_path):
     """Their sizes are read off the weights, whatever the head."""
     for pooling, documents, kind in (("mean", 1, "listops"), ("cls", 1, "listops"), ("mean", 2, "retrieval")):
-        model = {"d_model": 16, "num_layers": 1, "form": "encoder", "pooling": pooling}
         run = tmp_path / f"{pooling}-{documents}"
-        (run / "best").mkdir(parents=True)
-        (run / "config.yaml").write_text(
-            f"task: {{kind: {kind}}}\nattention: {{kind: zeta}}\nmodel: {json.dumps(model)}\n"
-        )
         sizes = {"vocab_size": 9, "max_len": 24, "num_classes": 3, "num_documents": documents}
-        network = ModelConfig.model_validate(model).build(ZetaConfig(), **sizes).eval()
-        save_file(network.state_dict(), run / "best" / "model.safetensors")
+        network = untrained(run, {"kind": kind}, {"form": "encoder", "pooling": pooling}, **sizes)
         config = read_model(run).config
         assert {name: getattr(config, name) for name in sizes} == sizes
         loaded = zeta_core.load(run)

@@ -48,7 +48,7 @@ def export(saved: SavedModel, folder: Path) -> Exported:
             _write_tokenizer(saved, tokenizer, partial / TOKENIZER)
         partial.rename(folder)  # over an empty folder too
     except OSError as error:
-        raise StorageError(f"{folder}: cannot be written: {error.strerror or error}") from error
+        raise StorageError(f"{folder}: cannot be written: {_reason(error)}") from error
     finally:
         shutil.rmtree(partial, ignore_errors=True)
     files = sorted(path for path in folder.rglob("*") if path.is_file())
@@ -73,3 +73,9 @@ def _write_tokenizer(saved: SavedModel, tokenizer: Tokenizer, folder: Path) -> N
         names = ("encoder.json", "vocab.bpe") if task.tokenizer == "gpt2_bpe" else ("tokenizer.json",)
         for name in names:
             shutil.copyfile(given / name if given.is_dir() else given, folder / name)
+
+
+def _reason(error: OSError) -> str:
+    """What went wrong, and with which file where that is known."""
+    reason = error.strerror or str(error)
+    return reason if error.filename is None else f"{error.filename}: {reason}"
