@@ -153,6 +153,7 @@ def test_words_are_counted_in_the_training_split(root):
     assert tokenizer.words[:-1] == ["<unk>", "<eos>", *best]
     assert tokenizer.identity == data.manifest.notes["tokenizer"]
     assert config.build().vocab_size == config.vocab_size == 9 == data.manifest.vocab_size
+    assert config.build().parts["test"][0].text.bytes is None
     assert data.split("train").sequence(0).tolist() == [*tokenizer.encode(train[0]).tolist(), 8]
     assert corpus(path, tokenizer="words").make().manifest.vocab_size == len(counts) + 3
     (data.folder / "vocabulary.json").write_text(json.dumps(["<unk>", "<eos>"]))

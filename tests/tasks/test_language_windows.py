@@ -121,6 +121,8 @@ def test_scores_of_several_parts_and_of_what_is_no_text():
     score = PartScore("all", 0.0, 2.0, 40)
     assert derived_scores(score, parts)["word_perplexity"] == pytest.approx(math.exp(80 / 5))
     assert derived_scores(score, [*parts, part_of(stream)]) == {}
+    lossy = part_of(stream, text=TextSize(2, None))
+    assert tuple(derived_scores(score, [*parts, lossy])) == DERIVED[:2]
     assert derived_scores(PartScore("x", 0.0, 800.0, 40), parts)["perplexity"] == math.inf
 
 

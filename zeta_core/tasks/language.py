@@ -14,7 +14,9 @@ token but the first seq_len has seq_len - stride before it at least. The last wi
 
 `loss` and `perplexity` are a token's, and separators count. `word_perplexity` is exp of the same sum of nats over the
 words between white space, `bits_per_byte` that sum in bits over the UTF-8 bytes of the text; separators are no words
-and no bytes. WikiText's own word-level figures count a token for each end of a line, too, and are lower for it."""
+and no bytes. WikiText's own word-level figures count a token for each end of a line, too, and are lower for it. The
+tokenizer `words` guesses `<unk>` for many words at once, so it has no bits a byte, and its perplexities compare with
+those of the same vocabulary alone."""
 
 from __future__ import annotations
 
@@ -251,4 +253,5 @@ class LanguageConfig(MadeConfig):
         ends = np.cumsum(stored.lengths())
         number = max(1, int(np.searchsorted(ends, self.max_eval_tokens or len(stream), side="right")))
         words, size = (int(count) for count in sizes_of(data, split)[:number].sum(0))
-        return make(stride=self.stride, length=int(ends[number - 1]), text=TextSize(words, size))
+        text = TextSize(words, None if self.tokenizer == "words" else size)
+        return make(stride=self.stride, length=int(ends[number - 1]), text=text)

@@ -63,10 +63,12 @@ def sent(tensor: Tensor, device: torch.device) -> Tensor:
 
 
 class TextSize(NamedTuple):
-    """How long the text of some examples is, before it is tokenised: words between white space, and UTF-8 bytes."""
+    """How long the text of some examples is, before it is tokenised: words between white space, and UTF-8 bytes.
+
+    bytes: None if the tokens do not give the text back, so that nats of theirs are none of its bytes."""
 
     words: int
-    bytes: int
+    bytes: int | None
 
 
 class Part(ABC):
