@@ -110,7 +110,7 @@ def test_every_token_of_the_test_split_is_scored_once(root):
         assert part.text == tuple(data.manifest.notes["totals"]["test"][name] for name in ("words", "bytes"))
         assert task.parts["train"][0].step == 16 and task.parts["validation"][0].step == (stride or 16)
     assert (task.num_classes, task.metric, task.vocab_size, task.max_len) == (None, "loss", 257, 16)
-    assert task.source == "jsonl a.jsonl"
+    assert task.source == "jsonl a.jsonl, bytes"
 
 
 def test_caps(root):
@@ -168,6 +168,7 @@ def test_another_corpus_is_a_slice_of_its_own(root):
     task = config.build()
     names = ["jsonl a.jsonl", "wikitext103 validation", "wikitext103 test"]
     assert [part.name for part in task.parts["test"]] == names
+    assert task.source == "jsonl a.jsonl, bytes; tested on wikitext103, too"
     assert [len(task.parts[split]) for split in ("train", "validation")] == [1, 1]
     text = (folder / "wiki.test.tokens").read_text()
     part = task.parts["test"][2]

@@ -216,11 +216,12 @@ class LanguageConfig(MadeConfig):
         data, other = self.dataset(), self.eval_corpus()
         name = str(data.manifest.notes["source"])
         parts: dict[Split, tuple[Part, ...]] = {split: (self._part(data, split, name),) for split in SPLITS}
-        found = [data.manifest.fingerprint]
+        found, source = [data.manifest.fingerprint], f"{name}, {self.tokenizer}"
         if other is not None:
             more = other.dataset()
             found.append(more.manifest.fingerprint)
             both = [split for split in SPLITS if len(more.split(split))]
+            source += f"; tested on {other.source.label}, too"
             label = other.source.label + (", whole" if other.source.label == name else "")
             names = {split: f"{label} {split}" if len(both) > 1 else label for split in both}
             parts["test"] += tuple(self._part(more, split, names[split]) for split in both)
@@ -232,7 +233,7 @@ class LanguageConfig(MadeConfig):
             num_classes=None,
             metric="loss",
             fingerprint=hashlib.sha256(text.encode()).hexdigest()[:16],
-            source=name,
+            source=source,
         )
 
     def _part(self, data: Dataset, split: Split, name: str) -> WindowPart:

@@ -313,5 +313,11 @@ def test_long_range_arena():
 
 @pytest.mark.parametrize(("nats", "expected"), [(3.28, "reproduced"), (3.30, "not reproduced")])
 def test_perplexity(nats, expected):
-    rows = [train_row(task="language", metric="loss", value=nats)]
+    rows = [train_row(task="language", metric="loss", value=nats, source="wikitext103, gpt2_bpe")]
     assert verdict("WikiText-103, 124M", results(train=rows)) == expected
+
+
+@pytest.mark.parametrize("source", ["python_stdlib 3.11.7, bytes", "wikitext103, bytes", ""])
+def test_perplexities_of_other_text_or_tokens_are_not_compared(source):
+    rows = [train_row(task="language", metric="loss", value=1.5, source=source)]
+    assert verdict("WikiText-103, 124M", results(train=rows)) == "not run"
