@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 OUT ?= out
 SCALE ?= full
 
-.PHONY: help demo setup lint types test test-gpu results results-train bench bench-operator locality lra report reproduce-paper clean
+.PHONY: help demo setup lint types test test-eval test-gpu results results-train bench bench-operator locality lra report reproduce-paper clean
 
 help: ## list these targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1\t/' | expand -t 18
@@ -31,6 +31,10 @@ types: setup ## mypy, strict outside kernel files
 
 test: setup ## all tests that need no GPU
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2
+
+test-eval: setup ## the tests of zeta eval, with lm-evaluation-harness beside the rest
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[eval]'
+	OMP_NUM_THREADS=1 $(BIN)/pytest tests/zero_shot
 
 test-gpu: setup ## the kernels at full size on this machine's GPU; fails without one
 	$(BIN)/pytest -n auto --maxprocesses 12 tests/gpu/kernels.py

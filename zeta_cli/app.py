@@ -23,7 +23,8 @@ BROKEN_PIPE = 141  # what a shell reports for a program that SIGPIPE ended
 
 def add_commands() -> None:
     """Import the file of each command, which adds it to `app`; `zeta --help` lists them in this order."""
-    from . import train, ablate, bench, locality, generate, export, data, data_import, report, check, list_command  # noqa: F401, I001
+    from . import train, ablate, bench, locality, generate, eval, export  # noqa: F401, I001
+    from . import data, data_import, report, check, list_command  # noqa: F401
 
 
 def main(argv: list[str] | None = None) -> int:

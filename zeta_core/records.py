@@ -172,6 +172,33 @@ class LocalityRow(Row):
     miss_all_measured: float | None = None
 
 
+@dataclass(frozen=True, kw_only=True)
+class ZeroShotRow(Row):
+    """A trained model's score on one set of questions: results/zero_shot.csv.
+
+    checkpoint: the run's id. questions: the set; num_questions of them were asked. metric: `acc`, or `acc_norm` with
+    log likelihoods over the answers' lengths in bytes. value, stderr, chance: fractions 0..1; stderr is the standard
+    error over questions, chance what guessing comes to. gamma: `trained`, `reset` to the start of training, or a
+    number; num_cut: answers whose text was longer than the model's context. harness: lm-evaluation-harness's
+    version."""
+
+    checkpoint: str
+    attention: str
+    d_model: int
+    num_layers: int
+    parameters: int
+    questions: str
+    num_questions: int
+    metric: Literal["acc", "acc_norm"]
+    gamma: str
+    value: float | None
+    stderr: float | None
+    chance: float
+    num_cut: int
+    harness: str
+    source: str = ""
+
+
 def run_id(prefix: str, identity: dict[str, object], fingerprint: str) -> str:
     """`prefix` and ten digits of a hash of the configuration's identity and the data's fingerprint."""
     text = json.dumps([identity, fingerprint], sort_keys=True)
