@@ -25,7 +25,9 @@ WIKITEXT: dict[Split, str] = {
     "validation": "wiki.valid.tokens",
     "test": "wiki.test.tokens",
 }
-WIKITEXT_FROM = "https://wikitext.smerity.com/wikitext-103-v1.zip, or the `datasets` package's wikitext"
+WIKITEXT_FROM = (
+    "https://wikitext.smerity.com/wikitext-103-v1.zip, or join the rows of Salesforce/wikitext, wikitext-103-v1"
+)
 ARTICLE = re.compile(r"(?:\A|(?<=\n)) \n(?= = (?!= )[^\n]* = \n \n)")
 """The blank line before an article's title; titles of its sections have more than one `=`."""
 ID = "id"
