@@ -34,7 +34,7 @@ test: setup ## all tests that need no GPU
 
 test-eval: setup ## the tests of zeta eval, with lm-evaluation-harness beside the rest
 	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[eval]'
-	OMP_NUM_THREADS=1 $(BIN)/pytest tests/zero_shot
+	OMP_NUM_THREADS=1 $(BIN)/pytest tests/studies/zero_shot
 
 test-gpu: setup ## the kernels at full size on this machine's GPU; fails without one
 	$(BIN)/pytest -n auto --maxprocesses 12 tests/gpu/kernels.py

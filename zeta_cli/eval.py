@@ -15,7 +15,7 @@ Run = Annotated[str, typer.Argument(metavar="RUN", help="A run's folder or id un
 
 
 def _sets() -> list[str]:
-    from zeta_core.zero_shot.sets import SETS
+    from zeta_core.studies.zero_shot.sets import SETS
 
     return list(SETS)
 
@@ -51,9 +51,9 @@ def evaluate(
 
     For example: zeta eval RUN --tasks piqa,arc_easy --data zero_shot --limit 100"""
     from zeta_core.errors import OptionError
+    from zeta_core.studies.zero_shot.sets import SETS, chosen
+    from zeta_core.studies.zero_shot.study import check_harness, gammas_asked, read_sets, run_eval
     from zeta_core.tasks.store import data_root
-    from zeta_core.zero_shot.sets import SETS, chosen
-    from zeta_core.zero_shot.study import check_harness, gammas_asked, read_sets, run_eval
 
     from .eval_view import EvalProgress, show
     from .progress import quiet_imports

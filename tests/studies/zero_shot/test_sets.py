@@ -3,11 +3,11 @@
 import json
 
 import pytest
-from zero_shot.questions import QUESTIONS, write_sets
+from studies.zero_shot.questions import QUESTIONS, write_sets
 
 from zeta_core.errors import ConfigError, DataError, DataMissing
-from zeta_core.zero_shot.sets import SETS, chosen
-from zeta_core.zero_shot.study import gammas_asked
+from zeta_core.studies.zero_shot.sets import SETS, chosen
+from zeta_core.studies.zero_shot.study import gammas_asked
 
 
 def test_every_set_is_read(tmp_path):

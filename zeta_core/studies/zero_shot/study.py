@@ -22,9 +22,9 @@ from zeta_core.errors import ConfigError, DataError, RequestError
 from zeta_core.provenance import installed
 from zeta_core.records import ZeroShotRow, append_rows, device_name, run_id, versions
 from zeta_core.run_folder import check_writable
-from zeta_core.studies.saved_model import SavedModel
 from zeta_core.tasks.tokenizers import Tokenizer
 
+from ..saved_model import SavedModel
 from .sets import QuestionSet
 
 METRICS: tuple[Literal["acc", "acc_norm"], ...] = ("acc", "acc_norm")

@@ -8,12 +8,12 @@ import torch
 pytest.importorskip("lm_eval", reason="make test-eval installs lm-evaluation-harness")
 
 from studies.sittings import zeta
-from zero_shot.questions import QUESTIONS, write_sets
+from studies.zero_shot.questions import QUESTIONS, write_sets
 
 from zeta_core.attention import SoftmaxConfig, ZetaConfig
 from zeta_core.model import ModelConfig
+from zeta_core.studies.zero_shot.adapter import ZetaLM, gammas_of, set_gamma
 from zeta_core.tasks.tokenizers import ByteTokenizer
-from zeta_core.zero_shot.adapter import ZetaLM, gammas_of, set_gamma
 
 BYTES = ByteTokenizer()
 MIXERS = {
