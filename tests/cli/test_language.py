@@ -96,6 +96,7 @@ def test_a_broken_line_is_one_line_and_leaves_nothing(root, capsys):
 def test_presets(preset, capsys):
     run = make_run("language", preset=preset)
     assert run.attention.chunk_size and run.attention.d_k == 3
+    assert run.task.vocab_size == {"small": 257, "paper": 50_257}[preset]
     assert main(["train", "language", "--preset", preset, "--dry-run"]) == 0
     capsys.readouterr()
 

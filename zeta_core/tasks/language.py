@@ -40,7 +40,7 @@ from .made import MadeConfig
 from .store import Dataset
 from .store_write import Report
 from .task import SPLITS, Part, Split, TaskData, TextSize
-from .tokenizers import Tokenizer, TokenizerKind
+from .tokenizers import GPT2_SIZE, Tokenizer, TokenizerKind
 
 SMALL_MODEL: Mapping[str, object] = {"d_model": 128, "num_layers": 2, "num_heads": 4, "short_conv": 3}
 PAPER_MODEL: Mapping[str, object] = {"d_model": 768, "num_layers": 12, "num_heads": 12, "short_conv": 3}
@@ -134,8 +134,8 @@ class LanguageConfig(MadeConfig):
 
     @property
     def vocab_size(self) -> int:
-        """How many tokens there are, the separator among them. Raises: as load_tokenizer."""
-        return self.load_tokenizer().vocab_size
+        """How many tokens there are, the separator among them; GPT-2's without its files. Raises: as load_tokenizer."""
+        return GPT2_SIZE if self.tokenizer == "gpt2_bpe" else self.load_tokenizer().vocab_size
 
     def load_tokenizer(self) -> Tokenizer:
         """The tokenizer.
