@@ -134,7 +134,7 @@ class LanguageConfig(MadeConfig):
 
     @property
     def vocab_size(self) -> int:
-        """How many tokens there are, the separator among them; GPT-2's without its files. Raises: as load_tokenizer."""
+        """How many tokens there are, the separator too; GPT-2's without its files. Raises: as load_tokenizer."""
         return GPT2_SIZE if self.tokenizer == "gpt2_bpe" else self.load_tokenizer().vocab_size
 
     def load_tokenizer(self) -> Tokenizer:
