@@ -2,7 +2,7 @@
 
 import pytest
 
-from zeta_core.attention import AttentionConfig
+from zeta_core.attention import AttentionConfig, SoftmaxConfig
 from zeta_core.attention.iceformer import IceformerConfig
 from zeta_core.config import kinds, to_yaml
 from zeta_core.errors import ConfigError
@@ -14,7 +14,7 @@ def values_of(points):
     return list(dict.fromkeys(point.axis_value for point in points))
 
 
-@pytest.mark.parametrize("axis", axis_kinds())
+@pytest.mark.parametrize("axis", [kind for kind in axis_kinds() if kind != "variants"])
 def test_every_axis_has_values_of_its_own_and_builds(axis):
     ablate, points = make_ablate(axis, task="mqar")
     own = kinds(AnyAxis)[axis].model_fields["values"].default
@@ -179,3 +179,50 @@ def test_a_file_s_axis_and_task_must_agree_with_what_is_typed(tmp_path):
     file.write_text("axis: dk\nvalues: [1, two]\nbase: {task: {kind: mqar}}\n")
     with pytest.raises(ConfigError, match=r"dk.yaml:2:13: .*must be a whole number, not text 'two'"):
         make_ablate(config=file)
+
+
+VARIANTS = """
+kind: ablate
+axes:
+  variants:
+    softmax: {attention: {kind: softmax, rotary: true}, model: {positions: none, norm: rms}}
+    narrow: {attention: {local_window: 4}, model: {d_model: 32}, training: {learning_rate: 1e-4}}
+    plain: {}
+seeds: [0]
+base: {task: {kind: mqar}, attention: {kind: zeta, num_chunks: 4}}
+"""
+
+
+def test_variants_are_named_runs(tmp_path):
+    file = tmp_path / "a.yaml"
+    file.write_text(VARIANTS)
+    ablate, points = make_ablate(config=file)
+    runs = {point.axis_value: point.run for point in points}
+    assert list(runs) == ["softmax", "narrow", "plain"] and {point.axis for point in points} == {"variants"}
+    assert runs["softmax"].attention == SoftmaxConfig(rotary=True) and runs["softmax"].model.norm == "rms"
+    assert (runs["narrow"].attention.local_window, runs["narrow"].attention.num_chunks) == (4, 4)
+    assert (runs["narrow"].model.d_model, runs["narrow"].training.learning_rate) == (32, 1e-4)
+    assert runs["plain"].attention.local_window == 0 and runs["plain"].attention.num_chunks == 4
+    again = tmp_path / "b.yaml"
+    again.write_text(to_yaml(ablate.model_dump(mode="json")))
+    assert [point.run for point in make_ablate(config=again)[1]] == [point.run for point in points]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("d_model: 32", "width: 32", "variants=narrow: model.width.*unknown field"),
+        ("kind: softmax, rotary", "kind: softmix, rotary", "variants=softmax: .*softmix"),
+        ("plain: {}", "plain: 3", "plain"),
+    ],
+)
+def test_what_is_wrong_in_a_variant_is_named(tmp_path, old, new, words):
+    file = tmp_path / "a.yaml"
+    file.write_text(VARIANTS.replace(old, new))
+    with pytest.raises(ConfigError, match=words):
+        make_ablate(config=file)
+
+
+def test_variants_come_from_a_file():
+    with pytest.raises(ConfigError, match=r"variants are named in a file, as axes: \{variants:"):
+        make_ablate("variants", task="mqar")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal, get_args
+from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 
-from pydantic import Field, PositiveFloat, PositiveInt, field_validator
+from pydantic import Field, PositiveFloat, PositiveInt, field_validator, model_validator
 
 from zeta_core.attention import AttentionConfig, SoftmaxConfig
 from zeta_core.attention.projection import Coordinates, ProjectionKind
@@ -191,6 +191,48 @@ class PartsAxis(Axis):
         return {**PAPER, **PARTS[value]}
 
 
+class VariantsAxis(Axis):
+    """Named runs that differ in more than one field: what each has beside the base."""
+
+    kind: Literal["variants"] = "variants"
+    values: tuple[str, ...] = ()
+    settings: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    """By name, parts of a run as a file has them; an `attention` with a kind is one from the start."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _all_of_them(cls, given: Any) -> Any:
+        if isinstance(given, dict) and isinstance(given.get("values"), dict):
+            return {**given, "values": tuple(given["values"]), "settings": given["values"]}
+        return given
+
+    @field_validator("values")
+    @classmethod
+    def _some_and_each_once(cls, values: tuple[object, ...]) -> tuple[object, ...]:
+        if not values:
+            form = "axes: {variants: {name: {part: {field: value}}}}"
+            raise OptionError(f"values: variants are named in a file, as {form}; give it with --config")
+        return values
+
+    @model_validator(mode="after")
+    def _known(self) -> Self:
+        for value in self.values:
+            if value not in self.settings:
+                raise OptionError(f"values: {value!r} is not one of the variants {', '.join(self.settings)}")
+        return self
+
+    def changes(self, value: str, attention: Mapping[str, Any]) -> Changes:
+        found: Changes = {}
+        for part, fields in self.settings[value].items():
+            if part == "attention" and "kind" in fields:
+                found[part] = fields
+            elif isinstance(fields, dict):
+                found.update({f"{part}.{name}": field for name, field in fields.items()})
+            else:
+                found[part] = fields
+        return found
+
+
 class FieldAxis(Axis):
     """Any field of a run by its dotted path, such as model.d_model."""
 
@@ -213,6 +255,7 @@ AnyAxis = Annotated[
     | LearningRateAxis
     | AttentionAxis
     | PartsAxis
+    | VariantsAxis
     | FieldAxis,
     Field(discriminator="kind"),
 ]

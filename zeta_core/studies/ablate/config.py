@@ -172,7 +172,8 @@ def _changes_layer(changes: Changes, origin: str) -> Layer:
 def _check_fits(axis: Axis, base: TrainRun, run: AblateRun) -> None:
     """Raises: ConfigError if the base has not what the axis changes, or the axis means nothing on a transformer."""
     if not _fits(axis, base):
-        able = [kind for kind, found in kinds(AnyAxis).items() if kind != "field" and _fits(_axis(found), base)]
+        named = {kind: found for kind, found in kinds(AnyAxis).items() if kind not in ("field", "variants")}
+        able = [kind for kind, found in named.items() if _fits(_axis(found), base)]
         raise ConfigError(
             f"AXIS {axis_name(axis)}: {base.attention.kind} attention has nothing that it changes; it has the axes "
             f"{', '.join(able)}"
@@ -191,7 +192,7 @@ def _axis_type(found: type[Config]) -> type[Axis]:
 
 
 def _axis(found: type[Config]) -> Axis:
-    return _axis_type(found).model_validate({})  # every axis but `field` builds from its defaults
+    return _axis_type(found).model_validate({})  # every axis but `field` and `variants` builds from its defaults
 
 
 def _fits(axis: Axis, base: TrainRun) -> bool:
