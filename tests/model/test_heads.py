@@ -4,7 +4,7 @@ import pytest
 import torch
 from model.test_network import MIXERS, SEQ_LEN, VOCABULARY, every_encoding_mixer, every_form, tokens
 
-from zeta_core.errors import ShapeError
+from zeta_core.errors import OptionError, ShapeError
 from zeta_core.model import ModelConfig
 from zeta_core.model.heads import PairHead, pair_features
 from zeta_core.tasks import Batch
@@ -111,3 +111,59 @@ def test_two_documents_leave_a_single_one_s_network_alone():
     shared = [name for name in one.state_dict() if not name.startswith("classifier")]
     assert shared == [name for name in two.state_dict() if not name.startswith("classifier")]
     assert torch.equal(one.blocks[0].mixer.qkv.weight, two.blocks[0].mixer.qkv.weight)
+
+
+def word_model(**options):
+    torch.manual_seed(0)
+    config = ModelConfig(d_model=16, num_layers=1, head="adaptive", cutoffs=(5, 12, 900), **options)
+    return config.build(MIXERS["softmax"], vocab_size=VOCABULARY, max_len=SEQ_LEN)
+
+
+def test_an_adaptive_softmax_is_a_distribution_over_all_words():
+    model, given = word_model().eval(), documents((SEQ_LEN, SEQ_LEN), SEQ_LEN, 1)[0]
+    whole = model(given)
+    assert whole.shape == (2 * SEQ_LEN, VOCABULARY)
+    torch.testing.assert_close(whole.exp().sum(-1), torch.ones(2 * SEQ_LEN))
+    places, targets = torch.tensor([3, 7, SEQ_LEN + 1]), torch.tensor([1, 6, 19])
+    scores = model(given, places, targets=targets)
+    torch.testing.assert_close(scores[:, 0], whole[places, targets])
+    likeliest = whole[places].argmax(-1)
+    assert model(given, places, targets=likeliest)[:, 1].tolist() == [1, 1, 1]
+    assert model(given, places, targets=(likeliest + 1) % VOCABULARY)[:, 1].tolist() == [0, 0, 0]
+
+
+@pytest.mark.parametrize("wrap", [lambda model: model, lambda model: Wrapped(_orig_mod=Wrapped(module=model))])
+def test_its_loss_is_the_cross_entropy(wrap):
+    model, given = word_model(), documents((SEQ_LEN, SEQ_LEN), SEQ_LEN, 1)[0]
+    labels = torch.where(given % 3 == 0, given, -100)
+    labels[:, :4] = model(given).argmax(-1).view(given.shape)[:, :4]  # some are guessed right
+    wrapped = wrap(model)
+    for trained in (model.train(), model.eval()):
+        loss, hits, count = loss_and_hits(wrapped, Batch(given, labels))
+        whole = model(given)
+        expected = torch.nn.functional.nll_loss(whole, labels.flatten(), ignore_index=-100, reduction="sum")
+        torch.testing.assert_close(loss, expected)
+        right = (whole.argmax(-1) == labels.flatten()).sum()
+        assert count == int((labels != -100).sum()) and right >= 8 and int(hits) == (0 if trained.training else int(right))
+    loss.backward()
+    assert all(p.grad is not None for p in model.adaptive.parameters())
+
+
+class Wrapped(torch.nn.Module):
+    """What DDP and the compiler put around a model."""
+
+    def __init__(self, **inner):
+        super().__init__()
+        for name, model in inner.items():
+            setattr(self, name, model)
+
+    def forward(self, *args, **options):
+        (inner,) = self.children()
+        return inner(*args, **options)
+
+
+def test_where_adaptive_softmax_makes_no_sense():
+    with pytest.raises(OptionError, match=r"of 20 tokens reaches none of cutoffs=\[20000, 60000\]"):
+        ModelConfig(head="adaptive").build(MIXERS["softmax"], vocab_size=VOCABULARY, max_len=SEQ_LEN)
+    with pytest.raises(OptionError, match="this task has classes"):
+        ModelConfig(head="adaptive").build(MIXERS["softmax"], vocab_size=VOCABULARY, max_len=8, num_classes=2)

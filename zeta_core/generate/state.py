@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from zeta_core.errors import OptionError, ShapeError
@@ -93,7 +92,7 @@ class CachedState(DecodingState):
         return self._logits(hidden)
 
     def _logits(self, hidden: Tensor) -> Tensor:
-        return F.linear(self.network.norm(hidden[:, -1]), self.network.embedding.weight)
+        return self.network.token_logits(self.network.norm(hidden[:, -1]))
 
 
 class RerunState(DecodingState):

@@ -17,7 +17,7 @@ from zeta_core.errors import OptionError, ShapeError
 from zeta_core.ops.impl import Impl
 
 from .block import Block, MlpKind, NormKind, default_width, make_norm
-from .heads import PairHead
+from .heads import AdaptiveHead, PairHead
 
 POSITION_STD = 0.02
 
@@ -36,6 +36,12 @@ class ModelConfig(Config):
     short_conv: NonNegativeInt = 3
     """Width of the convolution on the mixer's input; 0: none."""
     positions: Literal["learned", "none"] = "learned"
+    head: Literal["tied", "adaptive"] = Field(default="tied", json_schema_extra=added_later("tied"))
+    """How tokens are told: by the embedding's own weights, or by adaptive softmax, for words ordered by frequency."""
+    cutoffs: tuple[PositiveInt, ...] = Field(
+        default=(20_000, 60_000), json_schema_extra=added_later([20_000, 60_000])
+    )
+    """Where the rarer words of the adaptive softmax begin."""
     form: Literal["decoder", "encoder"] = "decoder"
     """decoder: causal. encoder: every token sees every other, unless `causal` is set."""
     causal: bool = Field(default=False, json_schema_extra=added_later(False))
@@ -110,7 +116,7 @@ def matched(config: ModelConfig, make: Callable[[ModelConfig], Network]) -> Mode
 class Network(nn.Module):
     """Pre-norm blocks between an embedding and a head.
 
-    Token logits use the embedding's own weights (tied) and are computed at labelled positions only."""
+    Token logits are computed at labelled positions only, by the embedding's own weights or an adaptive softmax."""
 
     def __init__(
         self,
@@ -150,6 +156,11 @@ class Network(nn.Module):
         self.norm = make_norm(config.norm, d_model)
         self.checkpoint_activations = False
         """Keep each block's input alone for the backward pass, and compute the rest again."""
+        self.adaptive: AdaptiveHead | None = None
+        if config.head == "adaptive":
+            if num_classes is not None:
+                raise OptionError("head=adaptive tells tokens, and this task has classes; leave it out")
+            self.adaptive = AdaptiveHead(d_model, vocab_size, config.cutoffs)
         self.classifier: nn.Linear | PairHead | None = None
         if num_classes is not None:
             paired = num_documents == 2
@@ -169,12 +180,14 @@ class Network(nn.Module):
         key_padding_mask: Tensor | None = None,
         second: Tensor | None = None,
         second_padding_mask: Tensor | None = None,
+        targets: Tensor | None = None,
     ) -> Tensor:
         """Logits: of the classes, [batch, num_classes], or of tokens, [labelled positions, vocab_size].
 
         tokens: [batch, seq_len] int64. labelled: [labels] int64, the flat positions b * seq_len + t where token
         logits are wanted (None: everywhere). key_padding_mask: [batch, seq_len] bool, True = ignore. second,
         second_padding_mask: the other document of each example, like tokens and mask, for a model built for two.
+        targets: [labels] int64, the tokens there; an adaptive softmax then gives its `scores` instead, [labels, 2].
         Raises: ShapeError if the sequence is longer than max_len, or the second document is missing or too many."""
         if isinstance(self.classifier, PairHead) or second is not None:
             return self.of_pairs(tokens, key_padding_mask, second, second_padding_mask)
@@ -185,7 +198,16 @@ class Network(nn.Module):
         hidden = hidden.flatten(0, 1)
         if labelled is not None:
             hidden = hidden.index_select(0, labelled)
-        return nn.functional.linear(hidden, self.embedding.weight)
+        if self.adaptive is not None and targets is not None:
+            return self.adaptive.scores(hidden, targets)
+        return self.token_logits(hidden)
+
+    def token_logits(self, hidden: Tensor) -> Tensor:
+        """[..., d_model], normed, to [..., vocab_size]: logits, or log probabilities of an adaptive softmax."""
+        if self.adaptive is None:
+            return nn.functional.linear(hidden, self.embedding.weight)
+        flat: Tensor = self.adaptive(hidden.flatten(0, -2))
+        return flat.view(*hidden.shape[:-1], -1)
 
     def of_pairs(
         self, first: Tensor, first_mask: Tensor | None, second: Tensor | None, second_mask: Tensor | None

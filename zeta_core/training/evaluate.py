@@ -39,11 +39,21 @@ def loss_and_hits(model: nn.Module, batch: Batch, device: torch.device = CPU) ->
         asked = (labels != IGNORED).nonzero()[:, 0]
         labels, asked = sent(labels[asked], device), sent(asked, device)
     batch = batch.to(device)
+    if asked is not None and is_adaptive(model):
+        scores = model(batch.tokens, asked, batch.key_padding_mask, targets=labels)
+        return -scores[:, 0].sum(), scores[:, 1].sum(), labels.numel()
     other = () if batch.second is None else (batch.second, batch.second_padding_mask)
     logits = model(batch.tokens, asked, batch.key_padding_mask, *other)
     labels = labels if asked is not None else batch.labels
     loss = F.cross_entropy(logits.float(), labels, reduction="sum")
     return loss, (logits.argmax(-1) == labels).sum(), labels.numel()
+
+
+def is_adaptive(model: nn.Module) -> bool:
+    """Whether a network, compiled or shared by processes or not, has an adaptive softmax."""
+    for wrapper in ("_orig_mod", "module"):
+        model = getattr(model, wrapper, model)
+    return getattr(model, "adaptive", None) is not None
 
 
 @torch.no_grad()

@@ -19,7 +19,8 @@ PEAK_FLOPS = {"H200": 989e12, "H100": 989e12, "A100": 312e12, "L40S": 362e12, "R
 class Speed:
     """Counts tokens and the floating-point operations of training on them between `start` and `rates`.
 
-    A product of parameters counts 2 operations forward and 4 backward; embeddings count where they are the head.
+    A product of parameters counts 2 operations forward and 4 backward; embeddings count where they are the head,
+    and an adaptive softmax as if every token went through all of it.
     What a mixer does between tokens is as its `pair_flops` says. Source: PaLM, appendix B."""
 
     def __init__(self, network: Network, accelerator: Accelerator) -> None:
@@ -59,5 +60,6 @@ def training_flops(network: Network, seq_len: int, tokens: int, labels: int, pro
 
     products: parameters that each token is multiplied with. labels: tokens whose logits are computed."""
     between = sum(mixer.pair_flops(seq_len) for mixer in network.modules() if isinstance(mixer, Mixer))
-    head = network.embedding.weight.numel() * labels if network.classifier is None else 0
+    tied = network.classifier is None and network.adaptive is None
+    head = network.embedding.weight.numel() * labels if tied else 0
     return 6.0 * (products * tokens + head) + 3.0 * between * tokens
