@@ -26,6 +26,7 @@ CHANGES: dict[str, object] = {
     "model.d_model": 32, "model.num_layers": 1, "model.num_heads": 1, "model.d_mlp": 64, "model.short_conv": 0,
     "model.positions": "none", "model.form": "encoder", "model.pooling": "cls", "model.dropout": 0.1,
     "model.causal": True, "model.match_parameters": 90_000, "model.mlp": "swiglu", "model.norm": "rms",
+    "model.head": "adaptive", "model.cutoffs": (8, 16),
     "training.steps": 10, "training.batch_size": 8, "training.accumulate": 2, "training.learning_rate": 1e-3,
     "training.warmup_steps": 1, "training.weight_decay": 0.0, "training.clip_norm": 2.0,
     "training.eval_every": 10, "training.stop_at": 0.9, "training.compile": True,
