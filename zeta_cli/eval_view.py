@@ -66,12 +66,9 @@ def show(rows: Sequence[ZeroShotRow]) -> None:
         )  # fmt: skip
     out = console()
     out.print(table)
-    guessed = [row for row in rows if row.metric == "acc" and near_chance(row)]
-    if guessed:
-        names = ", ".join(dict.fromkeys(row.questions for row in guessed))
+    from zeta_core.studies.report.zero_shot import guessed
+
+    alike = [row for row in rows if row.metric == "acc" and guessed(row)]
+    if alike:
+        names = ", ".join(dict.fromkeys(row.questions for row in alike))
         out.print(f"within two standard errors of guessing (acc): {names}", soft_wrap=True)
-
-
-def near_chance(row: ZeroShotRow) -> bool:
-    """Whether a score is within two standard errors of chance."""
-    return row.value is None or row.stderr is None or abs(row.value - row.chance) <= 2 * row.stderr

@@ -14,9 +14,10 @@ from .locality import LOCALITY
 from .rows import read
 from .table import Section
 from .train import TRAIN
+from .zero_shot import ZERO_SHOT
 
 R = TypeVar("R", bound=Row)
-SECTIONS: tuple[Section[Any], ...] = (TRAIN, ABLATE, LOCALITY, BENCH, OPERATOR)
+SECTIONS: tuple[Section[Any], ...] = (TRAIN, ABLATE, LOCALITY, BENCH, OPERATOR, ZERO_SHOT)
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from .benchmarks import BENCHMARKS
 from .locality import LOCALITY_CLAIMS
 from .mqar import MQAR
 from .speed import SPEED
+from .zero_shot import ZERO_SHOT_CLAIMS
 
 CLAIMS = {
     "Time and memory": SPEED,
@@ -12,5 +13,6 @@ CLAIMS = {
     "Associative recall": MQAR,
     "Ablations": ABLATION_CLAIMS,
     "Benchmarks": BENCHMARKS,
+    "Zero-shot": ZERO_SHOT_CLAIMS,
 }
 """By heading."""

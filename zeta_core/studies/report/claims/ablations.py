@@ -225,9 +225,4 @@ ABLATION_CLAIMS = (
         "of that of all candidates alike, and with some fixed gamma it is not; partly: with each fixed one too",
         _command("gamma"), entropies,
     ),
-    Claim(
-        "gamma transfers to tasks not trained on", "in words", "no figure",
-        "a gamma trained on one task, held fixed on another, is within one point of trained there",
-        "none yet: no command takes gamma from one task to another",
-    ),
 )  # fmt: skip

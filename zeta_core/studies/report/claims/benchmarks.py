@@ -1,4 +1,4 @@
-"""Claims on the Long Range Arena, WikiText-103 and zero-shot sets."""
+"""Claims on the Long Range Arena and WikiText-103."""
 
 from __future__ import annotations
 
@@ -126,11 +126,6 @@ BENCHMARKS = (
     Claim(
         "WikiText-103: a 239M ZETA is lower", "in words", "no figure", "lower than the 124M ZETA's",
         _train("language"),
-    ),
-    Claim(
-        f"Zero-shot after pre-training on COSMO: ZETA-122M is comparable with {' and '.join(paper.ZERO_SHOT_MODELS)}",
-        f"table over {', '.join(paper.ZERO_SHOT_SETS)}", "values not known to us",
-        "mean over the sets at most one point below theirs", "none yet: no command evaluates zero-shot sets",
     ),
     Claim(
         "ZETA against the baselines: " + ", ".join(paper.BASELINES), "all tables", "see the rows above",
