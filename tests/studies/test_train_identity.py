@@ -30,7 +30,7 @@ CHANGES: dict[str, object] = {
     "training.steps": 10, "training.batch_size": 8, "training.accumulate": 2, "training.learning_rate": 1e-3,
     "training.warmup_steps": 1, "training.weight_decay": 0.0, "training.clip_norm": 2.0,
     "training.eval_every": 10, "training.stop_at": 0.9, "training.compile": True,
-    "training.checkpoint_activations": True,
+    "training.checkpoint_activations": True, "training.sharding": "fsdp",
     "seed": 1, "device": "cuda", "dtype": "bf16", "impl": "triton",
 }  # fmt: skip
 BESIDES = {
@@ -39,7 +39,7 @@ BESIDES = {
     "attention.curves": {"attention.top_k": 12},
     "model.causal": {"model.form": "encoder"},
 }
-UNCHANGED = {"training.checkpoint_seconds"}
+UNCHANGED = {"training.checkpoint_seconds", "training.process_timeout"}
 
 
 def changed(*changes: dict[str, object]) -> TrainRun:
@@ -124,7 +124,7 @@ def test_the_nearest_run_is_the_one_with_the_fewest_differences(tmp_path):
     many = changed({path: value for path, value in CHANGES.items() if path.startswith("training.")})
     assert said.startswith(f"--resume: {tmp_path} holds no run of this configuration (mqar-zeta-0)")
     assert "nor any other; leave --resume out" in no_such_run(many, "mqar-zeta-0", tmp_path / "none")
-    assert "and 6 more" in no_such_run(many, "mqar-zeta-0", tmp_path)
+    assert "and 7 more" in no_such_run(many, "mqar-zeta-0", tmp_path)
 
 
 def test_the_same_configuration_with_other_data_is_said(tmp_path):

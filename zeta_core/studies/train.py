@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import Protocol
 
 import torch
 from accelerate import Accelerator
 from accelerate.state import AcceleratorState
-from accelerate.utils import set_seed
+from accelerate.utils import InitProcessGroupKwargs, set_seed
 
 from zeta_core.config import identity, to_yaml
 from zeta_core.errors import ConfigError, OptionError, RunFailed, StorageError
@@ -182,6 +183,7 @@ def start_accelerator(run: TrainRun) -> Accelerator:
         cpu=run.device == "cpu",
         mixed_precision="no" if run.dtype == "fp32" else run.dtype,
         gradient_accumulation_steps=run.training.accumulate,
+        kwargs_handlers=[InitProcessGroupKwargs(timeout=timedelta(seconds=run.training.process_timeout))],
     )
 
 

@@ -45,6 +45,8 @@ class TrainRun(Config):
                 (heads for heads in range(1, d_model + 1) if not d_model % heads), key=lambda n: abs(n - num_heads)
             )
             raise OptionError(f"d_model={d_model} is not divisible by num_heads={num_heads}; use num_heads={fits}")
+        if self.training.sharding == "fsdp" and self.dtype == "fp16":
+            raise OptionError("training.sharding='fsdp' has no loss scaling, which dtype='fp16' needs; use bf16")
         chunks, seq_len = getattr(self.attention, "num_chunks", None), self.task.longest
         if chunks is not None and chunks > seq_len:
             raise OptionError(f"num_chunks={chunks} is more than the task's seq_len={seq_len}; use at most {seq_len}")

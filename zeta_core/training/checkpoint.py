@@ -79,13 +79,14 @@ class Checkpoints:
 
     def save_best(self, model: nn.Module, step: int, score: float) -> None:
         """Keep these weights as the best so far. Raises: StorageError, with the earlier ones as they were."""
+        state = model.state_dict()  # by all processes, which may have a part of it each
         if not self.accelerator.is_main_process:
             return
         partial = self.best.with_name("best.partial")
         try:
             shutil.rmtree(partial, ignore_errors=True)
             partial.mkdir(parents=True)
-            weights = {name: tensor.detach().contiguous() for name, tensor in model.state_dict().items()}
+            weights = {name: tensor.detach().contiguous() for name, tensor in state.items()}
             # One entry, since safetensors writes several in an order that differs between processes.
             about = json.dumps({"score": score, "step": step}, sort_keys=True)
             save_file(weights, partial / "model.safetensors", metadata={"validation": about})

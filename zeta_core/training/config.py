@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Literal
 
 import torch
 from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
@@ -32,6 +33,11 @@ class TrainingConfig(Config):
     """Train through torch.compile: fewer and larger kernels, for up to a minute at the start."""
     checkpoint_activations: bool = Field(default=False, json_schema_extra=added_later(False))
     """Keep only each block's input for the backward pass and compute the rest again: less memory, a third slower."""
+    sharding: Literal["none", "fsdp"] = Field(default="none", json_schema_extra=added_later("none"))
+    """Of weights, gradients and the optimizer over several processes; none: each has all of them. fsdp: each has its
+    part, and a block's weights while it computes with them."""
+    process_timeout: PositiveFloat = Field(default=600.0, json_schema_extra=NOT_IDENTITY)
+    """Seconds that processes wait for one of them at most; then the run fails."""
     checkpoint_seconds: PositiveFloat = Field(default=5.0, json_schema_extra=NOT_IDENTITY)
 
     def rate(self, step: int) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Protocol, cast
 
@@ -19,6 +20,7 @@ from .batches import BatchOrder
 from .checkpoint import Checkpoints, Progress
 from .config import TrainingConfig
 from .evaluate import PartScore, evaluate, loss_and_hits
+from .sharding import gathered, is_cut, prepare, shard, whole
 from .speed import Speed
 from .watch import Watch
 
@@ -74,10 +76,14 @@ def fit(
     shared; StorageError."""
     check_batch(config, data, accelerator.num_processes)
     shares = accelerator.num_processes * config.accumulate
-    optimizer = config.optimizer(network, fused=accelerator.device.type == "cuda")
-    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, config.rate)
     network.checkpoint_activations = config.checkpoint_activations
-    model, optimizer = accelerator.prepare(network, optimizer)
+    if config.sharding == "fsdp" and accelerator.num_processes > 1:
+        shard(network, accelerator)
+    elif config.sharding != "none":
+        monitor.say(f"training.sharding={config.sharding} changes nothing with one process; torchrun starts several")
+    optimizer: torch.optim.Optimizer = config.optimizer(network, fused=accelerator.device.type == "cuda")
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, config.rate)
+    model, optimizer = prepare(network, optimizer, accelerator)
     trained = cast(torch.nn.Module, torch.compile(model)) if config.compile else model
     progress = Progress()
     accelerator.register_for_checkpointing(schedule, progress)
@@ -112,7 +118,7 @@ def fit(
                 accelerator.backward(total / (labels / shares))
                 if accelerator.sync_gradients:
                     norm = accelerator.clip_grad_norm_(model.parameters(), config.clip_norm)
-                    watch.see(progress.step, summed / labels, norm)
+                    watch.see(progress.step, summed / labels, whole(norm))
                 optimizer.step()
                 optimizer.zero_grad()
         schedule.step()
@@ -193,7 +199,8 @@ def _validate(network: Network, model: torch.nn.Module, data: TaskData, accelera
     part = data.parts["validation"][-1]
     few = part.batch(torch.arange(min(STATISTICS_EXAMPLES, len(part))).numpy()).to(accelerator.device)
     network.eval()
-    metrics.update(network.statistics(few.unpadded()))
+    with gathered(network), accelerator.autocast() if is_cut(network) else nullcontext():
+        metrics.update(network.statistics(few.unpadded()))
     network.train()
     return metrics
 
