@@ -1,5 +1,6 @@
 """Scores against a plain loop over the examples."""
 
+import copy
 import math
 
 import pytest
@@ -72,3 +73,11 @@ def test_the_loss_is_summed_over_labels_alone():
     loss, hits, count = loss_and_hits(network().eval(), batch)
     assert count == 10 and 0 <= hits <= 10
     assert loss.item() == pytest.approx(10 * math.log(32), rel=0.2)
+
+
+def test_a_part_that_stands_apart_is_not_in_all():
+    apart = copy.copy(MIXED[1])
+    apart.apart = True
+    first, other, together = evaluate(network(), [MIXED[0], apart], Accelerator(cpu=True))
+    assert (together.loss, together.accuracy, together.count) == (first.loss, first.accuracy, first.count)
+    assert other.name == "12x3" and other.count == 30

@@ -83,7 +83,8 @@ def make_rows(
     shares["all"] = reachable(run, *data.parts["test"])
     scores: list[tuple[str, str, float | None, int | None]] = [("all", data.metric, None, None)]
     if done is not None:
-        parts = {"all": data.parts["test"], **{part.name: (part,) for part in data.parts["test"]}}
+        together = tuple(part for part in data.parts["test"] if not part.apart)
+        parts = {"all": together, **{part.name: (part,) for part in data.parts["test"]}}
         scores = [
             (score.name, metric, value, score.count)
             for score in (done.test[-1], *done.test[:-1])

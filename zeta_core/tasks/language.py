@@ -63,7 +63,7 @@ class LanguageConfig(MadeConfig):
     max_documents: PositiveInt | None = None
     """Documents of `jsonl` and `datasets` that are read; None: all."""
     eval_source: SourceKind | None = None
-    """A second corpus that is only tested on, a slice of its own; WikiText-103's validation and test are two."""
+    """A second corpus that is only tested on, a slice of its own beside `all`; WikiText-103 makes two of them."""
     eval_path: TextPath | None = Field(default=None, json_schema_extra=NOT_IDENTITY)
     tokenizer: TokenizerKind = "bytes"
     tokenizer_path: TextPath | None = Field(default=None, json_schema_extra=NOT_IDENTITY)
@@ -224,7 +224,7 @@ class LanguageConfig(MadeConfig):
             source += f"; tested on {other.source.label}, too"
             label = other.source.label + (", whole" if other.source.label == name else "")
             names = {split: f"{label} {split}" if len(both) > 1 else label for split in both}
-            parts["test"] += tuple(self._part(more, split, names[split]) for split in both)
+            parts["test"] += tuple(self._part(more, split, names[split], apart=True) for split in both)
         text = json.dumps([identity(self), found], sort_keys=True)
         return TaskData(
             parts=parts,
@@ -236,7 +236,7 @@ class LanguageConfig(MadeConfig):
             source=source,
         )
 
-    def _part(self, data: Dataset, split: Split, name: str) -> WindowPart:
+    def _part(self, data: Dataset, split: Split, name: str, *, apart: bool = False) -> WindowPart:
         """A slice of a split, as much of it as is asked for."""
         stored, separator = data.split(split), data.manifest.notes["separator"]
         assert isinstance(separator, int)
@@ -255,4 +255,4 @@ class LanguageConfig(MadeConfig):
         number = max(1, int(np.searchsorted(ends, self.max_eval_tokens or len(stream), side="right")))
         words, size = (int(count) for count in sizes_of(data, split)[:number].sum(0))
         text = TextSize(words, None if self.tokenizer == "words" else size)
-        return make(stride=self.stride, length=int(ends[number - 1]), text=text)
+        return make(stride=self.stride, length=int(ends[number - 1]), text=text, apart=apart)

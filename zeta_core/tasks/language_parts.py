@@ -53,10 +53,11 @@ class WindowPart(Part):
         stride: int | None,
         length: int,
         text: TextSize | None,
+        apart: bool = False,
     ) -> None:
         assert 0 < length <= len(stream) and (stride is None or stride <= seq_len)
         self.stream, self.name, self.seq_len, self.length, self.text = stream, name, seq_len, length, text
-        self.vocab_size = vocab_size
+        self.vocab_size, self.apart = vocab_size, apart
         self.step = seq_len if stride is None else stride
 
     def __len__(self) -> int:

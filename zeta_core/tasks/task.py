@@ -78,6 +78,8 @@ class Part(ABC):
     seq_len: int
     num_documents: Literal[1, 2] = 1
     vocab_size: int | None = None
+    apart: bool = False
+    """Whether it is a slice of its own alone, as text of another domain is, and none of those that `all` is of."""
     """How many scores a token has, where they are what fills the memory."""
     text: TextSize | None = None
     """Of what is scored, if that is running text."""

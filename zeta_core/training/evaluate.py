@@ -58,7 +58,9 @@ def is_adaptive(model: nn.Module) -> bool:
 
 @torch.no_grad()
 def evaluate(model: nn.Module, parts: Sequence[Part], accelerator: Accelerator) -> list[PartScore]:
-    """The scores of each part, and last those of all together under the name `all`; processes share the work."""
+    """The scores of each part, and last those of all that are not apart together under the name `all`.
+
+    Processes share the work."""
     was_training = model.training
     model.eval()
     sums = torch.zeros(len(parts), 3, dtype=torch.float64, device="cpu")
@@ -76,5 +78,6 @@ def evaluate(model: nn.Module, parts: Sequence[Part], accelerator: Accelerator) 
     if accelerator.num_processes > 1:
         sums = accelerator.reduce(sums.to(accelerator.device), reduction="sum").cpu()
     names = [part.name for part in parts]
-    rows = [*zip(names, sums.tolist(), strict=True), ("all", sums.sum(0).tolist())]
+    together = sums[[not part.apart for part in parts]].sum(0)
+    rows = [*zip(names, sums.tolist(), strict=True), ("all", together.tolist())]
     return [PartScore(name, hits / count, loss / count, int(count)) for name, (loss, hits, count) in rows]

@@ -94,3 +94,14 @@ def test_trained_models_of_a_base_are_one_table():
     assert narrow.rows[0][1] == "0.8500" and narrow.rows[0][5:8] == ("2", "1 killed", "-")
     assert wide.rows[0][7] == "1.0000"  # the paper's, at this width
     assert train_tables([]) == []
+
+
+def test_variants_are_one_sweep_whatever_they_differ_in():
+    rows = [
+        ablate_row("variants", "softmax", **SOFTMAX, tokens_per_s=2000.0),
+        ablate_row("variants", "zeta", local_window=32, tokens_per_s=1000.0),
+        ablate_row("variants", "long", seq_len=4096, batch_size=8, data_fingerprint="other"),
+    ]
+    (table,) = tables(rows)
+    assert [line[0] for line in table.rows] == ["softmax", "zeta", "long"]
+    assert [line[-1] for line in table.rows] == ["2,000", "1,000", "-"] and table.head[-1] == "tokens/s"

@@ -15,9 +15,15 @@ from ..ablate.config import SEPARATOR
 from .figure import Place, draw_values
 from .printed import printed
 from .rows import by
-from .settings import describe, groups, main_scores
+from .settings import MIXER, describe, groups, main_scores
 from .spread import HEAD, Spread, spread
 from .table import Figure, Section, Table, made_on, slug
+
+VARIED = frozenset((
+    "attention", *MIXER, "short_conv", "d_model", "num_layers", "num_heads", "seq_len", "batch_size", "learning_rate",
+    "steps", "data_fingerprint",
+))  # fmt: skip
+"""What variants may differ in: each is a run with a name."""
 
 
 @cache
@@ -27,6 +33,9 @@ def swept(axis: str) -> frozenset[str]:
     A field's path (`model.d_model`) is its own axis; a changed task has other data too."""
     found: set[str] = set()
     for name in axis.split(SEPARATOR):
+        if name == "variants":
+            found |= VARIED
+            continue
         if name not in kinds(AnyAxis):
             found |= {name.rpartition(".")[2]} | ({"data_fingerprint"} if name.startswith("task.") else set())
             continue
@@ -69,9 +78,10 @@ def _table(sweep: Sequence[AblateRow]) -> Table:
         of_value = [row for row in sweep if row.axis_value == value]
         shares = [row.reachable for row in of_value if row.reachable is not None]
         target = printed(of_value[0])
+        rates = sorted(row.tokens_per_s for row in of_value if row.tokens_per_s is not None)
         lines.append((
             value.replace(SEPARATOR, ", "), *found.cells(), "-" if target is None else f"{target:.4f}",
-            f"{min(shares):.3f}" if shares else "-",
+            f"{min(shares):.3f}" if shares else "-", f"{rates[len(rates) // 2]:,.0f}" if rates else "-",
         ))  # fmt: skip
         name, _, rest = value.partition(SEPARATOR)
         series.setdefault(name if several else "", []).append(Place(rest if several else value, found, target))
@@ -90,7 +100,7 @@ def _table(sweep: Sequence[AblateRow]) -> Table:
     draw = partial(draw_values, lines=series, title=title, x=x, y=y, caption=notes)
     return Table(
         title,
-        (axis, *(f"{HEAD[0]} {first.metric}", *HEAD[1:]), "paper", "reachable"),
+        (axis, *(f"{HEAD[0]} {first.metric}", *HEAD[1:]), "paper", "reachable", "tokens/s"),
         lines,
         notes,
         Figure(slug("ablate", first.axis, first.system, first.task, first.seq_len), draw),
