@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 OUT ?= out
 SCALE ?= full
 
-.PHONY: help demo setup lint types test test-eval test-gpu results results-train bench bench-operator locality lra report reproduce-paper clean
+.PHONY: help demo setup lint types test test-eval test-gpu results results-train bench bench-operator ablate locality lra report reproduce-paper clean
 
 help: ## list these targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1\t/' | expand -t 18
@@ -48,6 +48,9 @@ bench: setup ## time ZETA against what one would use instead; rows in results/be
 bench-operator: setup ## time the operator on this machine against dense attention; rows in results/bench_operator.csv
 	$(BIN)/zeta bench --preset operator --out .
 
+ablate: setup ## the sweeps on MQAR that need a GPU (hours; goes on where it was stopped); rows in results/ablate.csv
+	$(BIN)/python -m zeta_core.studies.reproduce --out . --only ablate/mqar
+
 locality: setup ## how many true neighbours the Z-order curve finds; rows in results/locality.csv, a figure beside it
 	$(BIN)/zeta locality --out . --plot
 
@@ -69,7 +72,7 @@ report: setup ## REPORT.md, its figures and the README's tables from the committ
 	$(BIN)/zeta report --out .
 	$(BIN)/python -m zeta_core.studies.readme
 
-results: results-train bench bench-operator locality ## all committed results, and what is made of them
+results: results-train bench bench-operator locality ablate ## all committed results, and what is made of them
 	$(MAKE) report
 
 clean: ## delete .venv and caches; results and runs stay

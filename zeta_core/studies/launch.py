@@ -234,6 +234,7 @@ class Submitit:
         import submitit
 
         self.width, self.cluster, self.started = width, cluster, 0
+        made = [path for path in (folder, *folder.parents) if not path.exists()]
         try:
             if cluster == "local":
                 # A limit of submitit's own that never ends a run: the sweep keeps the time.
@@ -245,6 +246,11 @@ class Submitit:
                 self.executor.update_parameters(name="zeta", **limit, **slurm)
         except Exception as error:
             raise OptionError(f"{cluster} cannot be used: {error}".splitlines()[0]) from error
+        finally:
+            # submitit makes the folder at once, and again when it is used; a sweep may yet be refused.
+            for path in made:
+                with suppress(OSError):
+                    path.rmdir()
         self.gpus = torch.cuda.device_count()
         self.threads = max(1, min(torch.get_num_threads(), (os.cpu_count() or 1) // width))
 

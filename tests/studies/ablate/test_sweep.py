@@ -175,11 +175,12 @@ def test_a_last_line_cut_short_is_done_again(tmp_path):
     assert statuses(tmp_path) == {"1": "ok", "3": "ok"}
 
 
-def test_a_table_without_a_column_is_refused(tmp_path, capsys):
+@pytest.mark.parametrize("how", [(), ("-j", "2")], ids=["here", "in processes"])
+def test_a_table_without_a_column_is_refused(tmp_path, capsys, how):
     table = tmp_path / "results" / "ablate.csv"
     table.parent.mkdir()
     table.write_text("run_id,status\na,ok\n")
-    assert zeta(sweep(tmp_path, "dk", "1,3")) == 2
+    assert zeta(sweep(tmp_path, "dk", "1,3", *how)) == 2
     assert "it has no column axis, axis_value" in capsys.readouterr().err
     assert table.read_text() == "run_id,status\na,ok\n" and not (tmp_path / "runs").exists()
 
