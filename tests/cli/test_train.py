@@ -146,7 +146,7 @@ def test_another_kind_resets_its_part(tmp_path, capsys):
     path = tmp_path / "run.yaml"
     path.write_text("task: {kind: mqar}\nattention: {kind: zeta, d_k: 4, curves: 1}\n")
     softmax = dry(capsys, "--config", str(path), "--attention", "softmax")["attention"]
-    assert softmax == {"kind": "softmax", "d_k": None}
+    assert softmax == {"kind": "softmax", "d_k": None, "rotary": False}
     exact = dry(capsys, "--config", str(path), "--attention", "exact_topk")["attention"]
     assert (exact["kind"], exact["d_k"], exact["top_k"]) == ("exact_topk", 3, 16)
     assert dry(capsys, "--config", str(path), "--attention", "zeta")["attention"]["d_k"] == 4
