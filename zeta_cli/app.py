@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from zeta_core.errors import ConfigError, RequestError, ZetaError
+from zeta_core.errors import ConfigError, RequestError, RunFailed, ZetaError
 
 from .console import Interrupted, fail_line, interrupted_line, is_main_process, one_line
 
@@ -83,6 +83,8 @@ def _report(error: Exception) -> int:
     Of several processes asked for the same, the first alone refuses it aloud; a failure may be one's own."""
     if isinstance(error, RequestError) and not is_main_process():
         return 2
+    if isinstance(error, RunFailed) and error.quiet:
+        return 1
     if isinstance(error, ConfigError):
         for line in error.lines:
             fail_line(line)

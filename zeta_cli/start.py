@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import time
 from types import FrameType
 
 IMPORTING = "<frozen importlib._bootstrap>"
+REFUSED = 5.0
+"""Seconds for the first of several processes to say why all refuse: a launcher ends all with one that leaves."""
 
 
 def run() -> None:
@@ -23,6 +26,8 @@ def run() -> None:
     if os.environ.get("WORLD_SIZE", "1") != "1":
         # torch 2.13's gloo now and then aborts while Python ends, destroyed group or not, and the launcher then
         # stops the other processes before they have written their results.
+        if code == 2 and os.environ.get("RANK", "0") != "0":
+            time.sleep(REFUSED)
         for stream in (sys.stdout, sys.stderr):
             if stream is not None:
                 stream.flush()

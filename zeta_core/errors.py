@@ -46,7 +46,11 @@ class ConfigError(RequestError):
 
 
 class RunFailed(ZetaError):
-    """A run began and did not end well; its folder and its row say why."""
+    """A run began and did not end well; its folder and its row say why. quiet: another of its processes says so."""
+
+    def __init__(self, text: str, *, quiet: bool = False) -> None:
+        super().__init__(text)
+        self.quiet = quiet
 
 
 class StorageError(ZetaError, OSError):

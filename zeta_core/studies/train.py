@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext, suppress
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -15,7 +15,7 @@ from accelerate.state import AcceleratorState
 from accelerate.utils import InitProcessGroupKwargs, set_seed
 
 from zeta_core.config import identity, to_yaml
-from zeta_core.errors import ConfigError, OptionError, RunFailed, StorageError
+from zeta_core.errors import ConfigError, OptionError, RunBusy, RunFailed, StorageError, ZetaError
 from zeta_core.model import Network
 from zeta_core.records import Status, TrainRow, append_rows, read_rows, run_id
 from zeta_core.run_folder import RunFolder, check_writable
@@ -28,6 +28,8 @@ from zeta_core.training.checkpoint import Checkpoints
 from .data import make_if_small, say_on_stderr
 from .nearest import no_such_run
 from .train_failures import RunInterrupted, log_failure, out_of_memory, reason_of, status_of
+from .train_processes import Processes, ProcessLost, agreed
+from .train_recorder import Recorder
 from .train_rows import make_rows, matched_line, save_rows, saved_rows, unbound_warning, unreachable_warning
 from .train_run import TrainRun
 
@@ -123,12 +125,19 @@ def run_train(
         keep = resume or (finished and not force)
         main = accelerator.is_main_process
         accelerator.wait_for_everyone()
-        with job.folder.locked() if main else nullcontext():
-            if undecided:
-                raise ConfigError(
-                    f"{job.folder.path} holds an unfinished run of this configuration; --resume goes on with it, "
-                    "--force starts over"
-                )
+        refusal: ZetaError | None = None
+        with ExitStack() as held:
+            if main:
+                try:
+                    held.enter_context(job.folder.locked())
+                    if undecided:
+                        refusal = ConfigError(
+                            f"{job.folder.path} holds an unfinished run of this configuration; --resume goes on with "
+                            "it, --force starts over"
+                        )
+                except (RunBusy, StorageError) as error:
+                    refusal = error
+            agreed(accelerator, refusal)
             tracker = Tracker(wandb_mode if main else "off", monitor.say, group)
             if not group:  # the sweep has said it
                 monitor.say(f"W&B is {wandb_mode}: {wandb_reason}")
@@ -202,32 +211,42 @@ def train_job(
         if not keep:
             checkpoints.clear()
             folder.cut_metrics(0)
+        if folder.status() == "running":
+            monitor.say(f"{job.run_id}: the last sitting was cut off: it was killed, or the machine stopped")
         folder.write("config.yaml", to_yaml(run.model_dump(mode="json")))
         folder.set_status("running")
+    processes = Processes(accelerator, run.training.process_timeout)
     set_seed(run.seed)
     status: Status = "failed"
     recorder = Recorder(monitor, folder if main else None, tracker)
     checkpoints.say = recorder.say
     parameters: int | None = None
+
+    def last_words(reason: str) -> None:
+        if processes.speaks(folder):
+            folder.set_status("failed", reason)
+            recorder.say(f"{job.run_id} failed: {reason}")
+
     try:
-        network = build_network(run, job.data)
-        parameters = network.num_parameters()
-        matched = matched_line(run, network.config.d_mlp, parameters)
-        for line in (matched, unreachable_warning(run, job.data), unbound_warning(run)):
-            if line is not None:
-                monitor.say(line)
-        monitor.start(run, job.run_id, parameters, network.num_parameters(embeddings=True) - parameters)
-        tracker.start(job.run_id, run.model_dump(mode="json"), folder.path)
-        done = fit(
-            network,
-            job.data,
-            run.training,
-            accelerator=accelerator,
-            checkpoints=checkpoints,
-            seed=run.seed,
-            resume=keep,
-            monitor=recorder,
-        )
+        with processes.watched(last_words):
+            network = build_network(run, job.data)
+            parameters = network.num_parameters()
+            matched = matched_line(run, network.config.d_mlp, parameters)
+            for line in (matched, unreachable_warning(run, job.data), unbound_warning(run)):
+                if line is not None:
+                    monitor.say(line)
+            monitor.start(run, job.run_id, parameters, network.num_parameters(embeddings=True) - parameters)
+            tracker.start(job.run_id, run.model_dump(mode="json"), folder.path)
+            done = fit(
+                network,
+                job.data,
+                run.training,
+                accelerator=accelerator,
+                checkpoints=checkpoints,
+                seed=run.seed,
+                resume=keep,
+                monitor=recorder,
+            )
         status = "ok"
         if main:
             rows = make_rows(run, job.data, job.run_id, status, parameters, done)
@@ -249,42 +268,16 @@ def train_job(
         raise
     except Exception as error:
         status, reason = status_of(error), reason_of(error)
-        log_failure(folder, error, rank=accelerator.process_index)
-        if main:
+        speaks, others = processes.speaks(folder), isinstance(error, ProcessLost)
+        quiet = not speaks and (others or processes.repeats(folder))
+        if not quiet:
+            log_failure(folder, error, rank=accelerator.process_index)
+        if speaks:
             folder.set_status(status, reason)
             job.record(make_rows(run, job.data, job.run_id, status, parameters, None))
-        raise RunFailed(f"{job.run_id} {status}: {reason} (log: {folder.path / 'log.txt'})") from error
+        text = f"{job.run_id} {status}: {reason} (log: {folder.path / 'log.txt'})"
+        raise RunFailed(text, quiet=quiet) from error
     finally:
         tracker.finish(failed=status != "ok")
+        processes.release()
     return TrainResult(job.run_id, folder.path, saved_rows(folder) if main else [], fresh=True)
-
-
-class Recorder:
-    """Passes on what a training run says, and writes it to the run's folder and to W&B."""
-
-    def __init__(self, monitor: Monitor, folder: RunFolder | None, tracker: Tracker) -> None:
-        self.monitor, self.folder, self.tracker = monitor, folder, tracker
-
-    def say(self, text: str) -> None:
-        """Show and log a line."""
-        self.monitor.say(text)
-        if self.folder is not None:
-            self.folder.log(text)
-
-    def resumed(self, step: int) -> None:
-        """Training goes on at this step: later metrics are made again."""
-        if self.folder is not None:
-            self.folder.cut_metrics(step)
-        self.monitor.resumed(step)
-
-    def step(self, step: int, loss: float, score: float | None) -> None:
-        """Show how far it is."""
-        self.monitor.step(step, loss, score)
-
-    def validated(self, metrics: Mapping[str, float]) -> None:
-        """Record a row of metrics."""
-        if self.folder is not None:
-            self.folder.add_metrics(metrics)
-            self.folder.log(f"step {metrics['step']}: loss {metrics['loss']:.4f}, score {metrics['score']:.4f}")
-        self.tracker.log(metrics)
-        self.monitor.validated(metrics)
