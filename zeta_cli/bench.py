@@ -108,7 +108,7 @@ def bench(
         settings=settings or (),
         flags={
             "--seq": ("seq_lens", whole_numbers("--seq", seq, least=1)),
-            "--providers": ("providers", _words(providers)),
+            "--providers": ("providers", o.words(providers)),
             "--batch": ("batch", batch),
             "--heads": ("heads", heads),
             "--dk": ("d_k", dk),
@@ -116,9 +116,9 @@ def bench(
             "--k": ("top_k", k),
             "--chunks": ("num_chunks", chunks),
             "--causal/--bidirectional": ("causal", causal),
-            "--points": ("points", _words(points)),
-            "--mode": ("modes", _words(mode)),
-            "--timing": ("timings", _words(timing)),
+            "--points": ("points", o.words(points)),
+            "--mode": ("modes", o.words(mode)),
+            "--timing": ("timings", o.words(timing)),
             "--budget": ("budget_s", budget),
             "--dtype": ("dtype", dtype),
             "--device": ("device", device),
@@ -162,8 +162,3 @@ def compare(
     found = matches(old, new)
     show_matches(found)
     return int(any(match.worse for match in found.rows))
-
-
-def _words(texts: list[str] | None) -> tuple[str, ...] | None:
-    """`a,b` and repeated options as words."""
-    return None if texts is None else tuple(word.strip() for text in texts for word in text.split(","))

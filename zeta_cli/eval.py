@@ -60,8 +60,8 @@ def evaluate(
 
     if limit is not None and limit < 1:
         raise OptionError(f"--limit: limit={limit} must be at least 1")
-    sets = chosen(_words(tasks) or list(SETS))
-    gammas = gammas_asked(_words(gamma) or ["trained"])
+    sets = chosen(o.words(tasks) or list(SETS))
+    gammas = gammas_asked(o.words(gamma) or ["trained"])
     quiet_imports()
     check_harness()
     from zeta_core.studies.saved_model import find_model
@@ -76,8 +76,3 @@ def evaluate(
             raise Interrupted("interrupted; the sets so far are kept; ask the others with --tasks") from None
     show(rows)
     return 0
-
-
-def _words(texts: list[str] | None) -> list[str]:
-    """`a,b` and repeated options as words."""
-    return [word.strip() for text in texts or () for word in text.split(",")]

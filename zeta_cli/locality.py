@@ -102,7 +102,7 @@ def locality(
         config=config,
         settings=settings or (),
         flags={
-            "--points": ("points", _words(points)),
+            "--points": ("points", o.words(points)),
             "--dk": ("d_ks", whole_numbers("--dk", dk)),
             "--seq": ("seq_lens", whole_numbers("--seq", seq)),
             "--curves": ("curves", whole_numbers("--curves", curves)),
@@ -136,8 +136,3 @@ def locality(
         draw(result.rows, picture)
         console().print(f"picture in {picture}", soft_wrap=True)
     return 0
-
-
-def _words(texts: list[str] | None) -> tuple[str, ...] | None:
-    """`a,b` and repeated options as words."""
-    return None if texts is None else tuple(word.strip() for text in texts for word in text.split(","))

@@ -114,3 +114,8 @@ def gamma_value(text: str | None) -> str | float | None:
         return None if text is None else float(text)
     except ValueError:
         return text
+
+
+def words(texts: list[str] | None) -> tuple[str, ...] | None:
+    """`a,b` and repeated options as words."""
+    return None if texts is None else tuple(word.strip() for text in texts for word in text.split(","))
