@@ -18,7 +18,7 @@ from studies.sittings import folder_of, metrics_of, rows_of, sit, tiny, weights_
 from zeta_core.errors import ConfigError, OptionError
 from zeta_core.run_folder import RunFolder
 from zeta_core.studies import train_processes
-from zeta_core.studies.train_processes import Processes, ProcessLost, Terminated, agreed
+from zeta_core.studies.train_processes import Processes, ProcessLost, Terminated, agreed, forget_words
 from zeta_core.studies.train_run import make_run
 
 TESTS = Path(__file__).parents[1]
@@ -214,6 +214,19 @@ def test_another_process_repeats_what_the_main_one_wrote(monkeypatch, folder):
     folder.set_status("failed")
     assert two_of(monkeypatch, 1, alive, alive).repeats(folder)
     assert not two_of(monkeypatch, 0, alive, alive).repeats(folder)
+
+
+def test_one_that_fails_alone_leaves_word_for_the_main_process(monkeypatch, dead, folder):
+    alive, lost = os.getpid(), ProcessLost("process 1 of 2 was killed or failed", [1])
+    end = two_of(monkeypatch, 1, alive, alive).verdict(MemoryError("3 TiB"), folder)
+    assert (end.status, end.speaks, end.logged, end.quiet) == ("oom", False, True, True)
+    end = two_of(monkeypatch, 0, alive, dead).verdict(lost, folder)
+    assert (end.status, end.speaks, end.logged, end.quiet) == ("oom", True, True, False)
+    assert end.reason.startswith("out of memory (3 TiB); ") and end.reason.endswith(" (process 1)")
+    forget_words(folder)
+    assert two_of(monkeypatch, 0, alive, dead).verdict(lost, folder).reason == str(lost)
+    end = two_of(monkeypatch, 2, alive, dead, alive).verdict(lost, folder)
+    assert (end.speaks, end.logged, end.quiet) == (False, False, True)
 
 
 @pytest.mark.parametrize(

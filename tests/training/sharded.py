@@ -75,6 +75,8 @@ def losses(
         mixer(kind), vocab_size=data.vocab_size, max_len=data.max_len, num_classes=data.num_classes
     )
     accelerator = Accelerator(cpu=True, gradient_accumulation_steps=config.accumulate, mixed_precision=dtype)
+    if config.compile:
+        torch.compile = torch._dynamo.optimize("eager")  # nothing is built, but its hooks are all there
     if dtype == "bf16":
         model.blocks[1].register_forward_hook(check_dtypes)
     checkpoints = Checkpoints(folder / "runs" / place, accelerator, watching.say)
@@ -83,6 +85,10 @@ def losses(
             model, data, config, accelerator=accelerator, checkpoints=checkpoints, seed=0, resume=resume,
             monitor=watching,
         )  # fmt: skip
+        if config.sharding != "none" and accelerator.num_processes > 1:
+            model.reshard()  # the root keeps what it gathered for the test
+            shares = [parameter.to_local().numel() for parameter in model.parameters()]
+            assert sum(shares) < 0.6 * sum(parameter.numel() for parameter in model.parameters())
     except Stopped:
         return [loss for _, loss, _ in watching.steps]
     finally:

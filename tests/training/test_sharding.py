@@ -30,6 +30,7 @@ def two(folder):
     """What two processes made of everything here, and of runs that one began."""
     torch.set_num_threads(1)
     jobs = {f"{task}, {name}": {"task": task, "options": CASES[name]} for task in TASKS for name in CASES}
+    jobs["compiled"] = {"task": "mqar", "options": {**FSDP, "compile": True}}
     for name, options in BEGUN.items():
         jobs[f"{name}, by two"] = {"task": "mqar", "options": options, "stop": 13}
         jobs[f"{name}, by one"] = {"task": "mqar", "options": options, "resume": True}
@@ -54,6 +55,10 @@ def test_two_processes_have_the_losses_of_one(two, one, task, name):
     expected = one[task, "in parts" in name]
     assert len(expected) == 27 and expected[0] > expected[23] + 1
     assert two[f"{task}, {name}"] == pytest.approx(expected, abs=1e-4)
+
+
+def test_the_compiler_goes_through_cut_weights(two, one):
+    assert two["compiled"] == pytest.approx(one["mqar", False], abs=1e-4)
 
 
 def test_clipping_shows(one):

@@ -27,8 +27,8 @@ from zeta_core.training.checkpoint import Checkpoints
 
 from .data import make_if_small, say_on_stderr
 from .nearest import no_such_run
-from .train_failures import RunInterrupted, log_failure, out_of_memory, reason_of, status_of
-from .train_processes import Processes, ProcessLost, agreed
+from .train_failures import RunInterrupted, log_failure, out_of_memory
+from .train_processes import Processes, agreed, forget_words
 from .train_recorder import Recorder
 from .train_rows import make_rows, matched_line, save_rows, saved_rows, unbound_warning, unreachable_warning
 from .train_run import TrainRun
@@ -215,6 +215,7 @@ def train_job(
             monitor.say(f"{job.run_id}: the last sitting was cut off: it was killed, or the machine stopped")
         folder.write("config.yaml", to_yaml(run.model_dump(mode="json")))
         folder.set_status("running")
+        forget_words(folder)
     processes = Processes(accelerator, run.training.process_timeout)
     set_seed(run.seed)
     status: Status = "failed"
@@ -267,16 +268,15 @@ def train_job(
                 folder.set_status("failed", str(error))
         raise
     except Exception as error:
-        status, reason = status_of(error), reason_of(error)
-        speaks, others = processes.speaks(folder), isinstance(error, ProcessLost)
-        quiet = not speaks and (others or processes.repeats(folder))
-        if not quiet:
+        end = processes.verdict(error, folder)
+        status = end.status
+        if end.logged:
             log_failure(folder, error, rank=accelerator.process_index)
-        if speaks:
-            folder.set_status(status, reason)
+        if end.speaks:
+            folder.set_status(status, end.reason)
             job.record(make_rows(run, job.data, job.run_id, status, parameters, None))
-        text = f"{job.run_id} {status}: {reason} (log: {folder.path / 'log.txt'})"
-        raise RunFailed(text, quiet=quiet) from error
+        text = f"{job.run_id} {status}: {end.reason} (log: {folder.path / 'log.txt'})"
+        raise RunFailed(text, quiet=end.quiet) from error
     finally:
         tracker.finish(failed=status != "ok")
         processes.release()

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from types import FrameType
 
 import psutil
@@ -17,20 +19,43 @@ from accelerate import Accelerator
 from accelerate.utils import broadcast_object_list, gather_object
 
 from zeta_core.errors import RunBusy, RunFailed, StorageError
+from zeta_core.records import Status
 from zeta_core.run_folder import RunFolder
+
+from .train_failures import reason_of, status_of
 
 GRACE = 10.0
 """Seconds from SIGTERM to the last words of a process that cannot be interrupted: torchrun kills after 30."""
 SHOWS = 2.0
 """Seconds in which a process that ended shows as such, after its connections have."""
+WORD = "process_{}.json"
+"""Of the rank: how a process ended whose end the main one has to tell."""
 
 
 class ProcessLost(RunFailed):
-    """Another process of the run ended or does not answer; this one did nothing wrong."""
+    """Other processes of the run, `ranks`, ended or do not answer; this one did nothing wrong."""
+
+    def __init__(self, text: str, ranks: Sequence[int] = ()) -> None:
+        super().__init__(text)
+        self.ranks = ranks
 
 
 class Terminated(BaseException):
     """SIGTERM, which a launcher sends to those that are left; no Exception, which a library might swallow."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """How a run ended, and what this process has to do about it.
+
+    speaks: write it to the run's state and to the table. logged: add what happened here to the log. quiet: leave it
+    to another process to say."""
+
+    status: Status
+    reason: str
+    speaks: bool
+    logged: bool
+    quiet: bool
 
 
 def agreed(accelerator: Accelerator, refusal: Exception | None) -> None:
@@ -48,11 +73,11 @@ class Processes:
 
     def __init__(self, accelerator: Accelerator, timeout: float) -> None:
         self.rank, self.number, self.timeout = accelerator.process_index, accelerator.num_processes, timeout
-        mine = (socket.gethostname(), os.getpid())
-        self.places: list[tuple[str, int]] = gather_object([mine]) if self.number > 1 else [mine]
         self.seen: list[int] | None = None
         """Who was gone when SIGTERM came; it goes to all that are left, which end one after another."""
         self.armed = False
+        mine = (socket.gethostname(), os.getpid())
+        self.places: list[tuple[str, int]] = gather_object([mine]) if self.number > 1 else [mine]
 
     def gone(self) -> list[int]:
         """The processes of this host that have ended, whether or not their parent has noticed."""
@@ -72,6 +97,20 @@ class Processes:
                 return True
         except (RunBusy, StorageError):
             return False
+
+    def verdict(self, error: Exception, folder: RunFolder) -> Verdict:
+        """How the run ended that this error ended here. A process beside the main one leaves it word of its own."""
+        status, reason, speaks = status_of(error), reason_of(error), self.speaks(folder)
+        if isinstance(error, ProcessLost):
+            status, reason = next(filter(None, (_word(folder, rank) for rank in error.ranks)), (status, reason))
+            return Verdict(status, reason, speaks, logged=speaks, quiet=not speaks)
+        if self.rank == 0 or speaks:
+            return Verdict(status, reason, speaks, logged=True, quiet=False)
+        if self.repeats(folder):
+            return Verdict(status, reason, speaks, logged=False, quiet=True)
+        with suppress(StorageError):
+            folder.write(WORD.format(self.rank), json.dumps([status, f"{reason} (process {self.rank})"]))
+        return Verdict(status, reason, speaks, logged=True, quiet=0 not in self.gone())
 
     def repeats(self, folder: RunFolder) -> bool:
         """Whether the main process says the same: an error of the run's, such as a loss of NaN, comes to all."""
@@ -149,7 +188,7 @@ class Processes:
                 return None
             time.sleep(0.02)
         if gone:
-            return ProcessLost(self._reason(gone))
+            return ProcessLost(self._reason(gone), gone)
         if "imed out" in text or "imeout" in text:
             return ProcessLost(
                 f"another process of {self.number} has not answered for training.process_timeout={self.timeout:g} s; "
@@ -160,6 +199,21 @@ class Processes:
     def _reason(self, gone: list[int]) -> str:
         which = " and ".join(map(str, gone))
         return f"process {which} of {self.number} was killed or failed; --resume goes on from the last checkpoint"
+
+
+def forget_words(folder: RunFolder) -> None:
+    """Delete what the processes of an earlier sitting left word of."""
+    for path in folder.path.glob(WORD.format("*")):
+        path.unlink(missing_ok=True)
+
+
+def _word(folder: RunFolder, rank: int) -> tuple[Status, str] | None:
+    """The status and the reason that a process left word of before it ended."""
+    try:
+        status, reason = json.loads((folder.path / WORD.format(rank)).read_text())
+    except (OSError, ValueError):
+        return None
+    return status, reason
 
 
 def _ended(pid: int) -> bool:
