@@ -24,7 +24,7 @@ from zeta_core.training.checkpoint import Checkpoints
 
 TESTS = Path(__file__).parents[1]
 TRAINING = {
-    "steps": 16, "batch_size": 16, "learning_rate": 3e-3, "warmup_steps": 4, "eval_every": 8,
+    "steps": 24, "batch_size": 16, "learning_rate": 2e-3, "warmup_steps": 4, "eval_every": 12,
     "checkpoint_seconds": 1e9,
 }  # fmt: skip
 MQAR = MqarConfig(seq_len=16, num_pairs=2, vocab_size=32, num_train=128, num_validation=17, num_test=24)
