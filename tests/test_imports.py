@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parents[1]
 LAYERS = (
     {"zeta_cli"},
     {"studies"},
-    {"training", "tracking", "records", "provenance", "run_folder", "table_check", "generate"},
+    {"training", "tracking", "records", "csv_file", "provenance", "run_folder", "table_check", "generate"},
     {"model", "tasks"},
     {"attention"},
     {"ops"},

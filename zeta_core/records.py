@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import csv
-import fcntl
 import hashlib
-import io
 import json
 import os
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Literal
 
+from .csv_file import append_bytes, ends_with_newline, locked, read_lines, replace_file, to_bytes
 from .errors import StorageError
 from .provenance import device_name as device_name
 from .provenance import versions as versions
@@ -215,17 +212,17 @@ def append_rows(path: Path, rows: Sequence[Row]) -> None:
     replaced = {row.run_id for row in rows}
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with _locked(path) as file:
+        with locked(path) as file:
             size = os.fstat(file.fileno()).st_size
-            header, old = _read(file)
+            header, old = read_lines(file)
             new = [{name: _cell(value) for name, value in asdict(row).items()} for row in rows]
             kept = [line for line in old if line.get("run_id") not in replaced]
-            whole = size > 0 and _ends_with_newline(file, size)
+            whole = size > 0 and ends_with_newline(file, size)
             if whole and header == columns and len(kept) == len(old):
-                _append(file, size, _text(columns, new, with_header=False))
+                append_bytes(file, size, to_bytes(columns, new, with_header=False))
                 return
             columns = [*header, *(name for name in columns if name not in header)]
-            _replace(path, _text(columns, [*kept, *new], with_header=True))
+            replace_file(path, to_bytes(columns, [*kept, *new], with_header=True))
     except OSError as error:
         raise StorageError(f"{path}: rows could not be written: {error.strerror or error}") from error
 
@@ -234,72 +231,11 @@ def read_rows(path: Path) -> list[dict[str, str]]:
     """The rows of a CSV as text; [] if it is not there. A last line cut short is left out."""
     try:
         with path.open("rb") as file:
-            return _read(file)[1]
+            return read_lines(file)[1]
     except FileNotFoundError:
         return []
     except OSError as error:
         raise StorageError(f"{path}: cannot be read: {error.strerror or error}") from error
-
-
-@contextmanager
-def _locked(path: Path) -> Iterator[io.BufferedRandom]:
-    """The file opened for reading and writing, locked against other processes."""
-    while True:
-        with open(os.open(path, os.O_RDWR | os.O_CREAT, 0o644), "r+b") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            # Another process may have put a new file in its place while this one waited.
-            if os.fstat(file.fileno()).st_ino == os.stat(path).st_ino:
-                yield file
-                return
-
-
-def _read(file: io.BufferedIOBase) -> tuple[list[str], list[dict[str, str]]]:
-    file.seek(0)
-    try:
-        text = file.read().decode()
-    except UnicodeDecodeError as error:
-        raise OSError(f"byte {error.start} is not UTF-8; move the file away") from None
-    reader = csv.DictReader(io.StringIO(text[: text.rfind("\n") + 1]))
-    return list(reader.fieldnames or []), list(reader)
-
-
-def _ends_with_newline(file: io.BufferedIOBase, size: int) -> bool:
-    file.seek(size - 1)
-    return file.read(1) == b"\n"
-
-
-def _text(columns: Sequence[str], rows: Iterable[dict[str, str]], *, with_header: bool) -> bytes:
-    out = io.StringIO()
-    writer = csv.DictWriter(out, columns, restval="", lineterminator="\n")
-    if with_header:
-        writer.writeheader()
-    writer.writerows(rows)
-    return out.getvalue().encode()
-
-
-def _append(file: io.BufferedRandom, size: int, text: bytes) -> None:
-    try:
-        file.seek(size)
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    except OSError:
-        with suppress(OSError):
-            os.ftruncate(file.fileno(), size)
-        raise
-
-
-def _replace(path: Path, text: bytes) -> None:
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with partial.open("wb") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(partial, path)
-    except OSError:
-        partial.unlink(missing_ok=True)
-        raise
 
 
 def _cell(value: object) -> str:
