@@ -5,11 +5,10 @@ from __future__ import annotations
 import hashlib
 import sys
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -42,15 +41,7 @@ def task_config(
         raise ConfigError(f"TASK {kind!r} is not one of {', '.join(known)}{did_you_mean(kind, known)}")
     config_type = known[kind]
     assert issubclass(config_type, TaskConfigBase)
-    name = config_type.default_preset if preset is None else preset
-    if name not in config_type.presets:
-        options = list(config_type.presets)
-        raise ConfigError(
-            f"--preset: {name!r} is not one of {kind}'s presets {', '.join(options)}{did_you_mean(name, options)}"
-        )
-    part = config_type.presets[name].get("task", {})
-    assert isinstance(part, Mapping)
-    values: dict[str, Any] = {"kind": kind, **part}
+    values = config_type.preset(kind, preset)["task"]
     below = defaults_layer(values) if preset is None else defaults_layer(values, f"--preset {preset}")
     return build(config_type, merge([below, settings_layer(settings), flags_layer(_counts(examples))]))
 

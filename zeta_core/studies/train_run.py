@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Literal, Self
 
 import torch
 from pydantic import Field, model_validator
@@ -152,14 +152,7 @@ def _named_task(file: Layer) -> str | None:
 def _defaults(config_type: type[Config], kind: str, preset: str | None, above: Layer) -> Layer:
     """The task's defaults. For another mixer than theirs, those of its fields that this one has too."""
     assert issubclass(config_type, TaskConfigBase)
-    name = config_type.default_preset if preset is None else preset
-    if name not in config_type.presets:
-        options = list(config_type.presets)
-        raise ConfigError(
-            f"--preset: {name!r} is not one of {kind}'s presets {', '.join(options)}{did_you_mean(name, options)}"
-        )
-    values: dict[str, Any] = {part: dict(given) for part, given in _mappings(config_type.presets[name]).items()}
-    values["task"] = {"kind": kind, **values.get("task", {})}
+    values = config_type.preset(kind, preset)
     part, mixers = above.values.get("attention"), kinds(AttentionConfig)
     mixer = part.get("kind") if isinstance(part, dict) else None
     if isinstance(mixer, str) and mixer in mixers:
@@ -167,7 +160,3 @@ def _defaults(config_type: type[Config], kind: str, preset: str | None, above: L
         shared = {field: value for field, value in values.get("attention", {}).items() if field in fields}
         values["attention"] = {**shared, "kind": mixer}
     return defaults_layer(values) if preset is None else defaults_layer(values, f"--preset {preset}")
-
-
-def _mappings(preset: Mapping[str, object]) -> dict[str, Mapping[str, object]]:
-    return {name: part for name, part in preset.items() if isinstance(part, Mapping)}

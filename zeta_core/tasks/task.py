@@ -7,13 +7,15 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from zeta_core.config import Config, identity
+from zeta_core.errors import ConfigError
+from zeta_core.wording import did_you_mean
 
 Split = Literal["train", "validation", "test"]
 SPLITS: tuple[Split, ...] = ("train", "validation", "test")
@@ -128,6 +130,20 @@ class TaskConfigBase(Config):
 
     presets: ClassVar[Mapping[str, Mapping[str, object]]]
     default_preset: ClassVar[str] = "small"
+
+    @classmethod
+    def preset(cls, kind: str, name: str | None) -> dict[str, dict[str, Any]]:
+        """A preset's values by the part of a run that they belong to; the default preset without a name.
+
+        kind: the task's name, which the values of `task` begin with. Raises: ConfigError for an unknown name."""
+        name = cls.default_preset if name is None else name
+        if name not in cls.presets:
+            options = list(cls.presets)
+            raise ConfigError(
+                f"--preset: {name!r} is not one of {kind}'s presets {', '.join(options)}{did_you_mean(name, options)}"
+            )
+        values = {part: dict(given) for part, given in cls.presets[name].items() if isinstance(given, Mapping)}
+        return {**values, "task": {"kind": kind, **values.get("task", {})}}
 
     @property
     def longest(self) -> int:
