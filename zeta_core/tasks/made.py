@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 
 from .store import Dataset
@@ -54,9 +54,7 @@ class MadeConfig(TaskConfigBase):
 
     def _from_preset(self, name: str) -> tuple[list[str], list[str]]:
         """The words that choose a preset, and those that set what differs from it."""
-        part = self.presets[name].get("task", {})
-        assert isinstance(part, Mapping)
-        base = type(self).model_validate({"kind": self.kind, **part})
+        base = type(self).model_validate(self.preset(self.kind, name)["task"])
         options = []
         for field in type(self).model_fields:
             value = getattr(self, field)
