@@ -5,6 +5,7 @@ import os
 import pytest
 import torch
 from ops.kernel_cases import KernelCase, judge
+from torch import library
 
 from zeta_core.errors import OptionError
 from zeta_core.ops import zeta_attention, zeta_plan
@@ -163,10 +164,10 @@ def test_registered_operators_pass_torchs_own_checks() -> None:
     plan = zeta_plan(q, k, num_chunks=3, top_k=4, impl="triton")
     arguments = [t.clone().requires_grad_() for t in (q, k, v, torch.full((2,), 0.3))]
     setting = (0, 7, 4, 1, 1, True, True, 0)
-    torch.library.opcheck(torch.ops.zeta.attend.default, (*arguments, None, plan.buffer, plan.cells, *setting))
+    library.opcheck(torch.ops.zeta.attend.default, (*arguments, None, plan.buffer, plan.cells, *setting))
     # Not by its values: parts of a plan that nothing reads are not written.
     only = ("test_schema", "test_faketensor", "test_autograd_registration")
-    torch.library.opcheck(torch.ops.zeta.plan.default, (q, k, None, 7, 4, 1, 1, True), test_utils=only)
+    library.opcheck(torch.ops.zeta.plan.default, (q, k, None, 7, 4, 1, 1, True), test_utils=only)
 
 
 def test_what_the_kernels_do_not_take_is_refused_or_left_to_the_reference() -> None:

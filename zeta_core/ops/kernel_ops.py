@@ -1,6 +1,6 @@
 """The kernels as operators of torch: `zeta::plan`, `zeta::attend` and its backward pass.
 
-Registered when this module is first imported, which `impl="triton"` does. `torch.library.Library` rather than
+Registered when this module is first imported, which `impl="triton"` does. A `Library` rather than
 `custom_op`: about half the time a call."""
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, library
 from torch.autograd.function import once_differentiable
 
 from zeta_core.errors import OptionError
@@ -20,15 +20,15 @@ from .layout import fields_of, layout_of
 from .windows.kernel_plan import KernelPlan, empty_cells, plan_coords
 from .zorder.api import curve_orders
 
-library = torch.library.Library("zeta", "DEF")
+operators = library.Library("zeta", "DEF")
 SETTING = "int score, int chunk, int top_k, int curves, int refine, bool gradients, bool history, int local"
 TENSORS = "Tensor q, Tensor k, Tensor v, Tensor gamma, Tensor? mask, Tensor plan, Tensor cells"
-library.define(
+operators.define(
     "plan(Tensor code_q, Tensor code_k, Tensor? mask, int chunk, int top_k, int curves, int refine, bool gradients)"
     " -> (Tensor, Tensor)"
 )
-library.define(f"attend({TENSORS}, {SETTING}) -> (Tensor, Tensor)")
-library.define(
+operators.define(f"attend({TENSORS}, {SETTING}) -> (Tensor, Tensor)")
+operators.define(
     f"attend_backward(Tensor grad, {TENSORS}, Tensor out, Tensor kept, {SETTING}, bool need_q, "
     "bool need_k, bool need_v, bool need_gamma) -> (Tensor, Tensor, Tensor, Tensor)"
 )
@@ -268,7 +268,7 @@ for name, function, fake in (
     ("attend", attend, attend_fake),
     ("attend_backward", attend_backward, attend_backward_fake),
 ):
-    library.impl(name, function, ANY_DEVICE)
-    torch.library.register_fake(f"zeta::{name}", fake, lib=library)
-torch.library.register_autograd("zeta::attend", differentiate, setup_context=save, lib=library)
-torch.library.register_autograd("zeta::attend_backward", refuse, setup_context=save_nothing, lib=library)
+    operators.impl(name, function, ANY_DEVICE)
+    library.register_fake(f"zeta::{name}", fake, lib=operators)
+library.register_autograd("zeta::attend", differentiate, setup_context=save, lib=operators)
+library.register_autograd("zeta::attend_backward", refuse, setup_context=save_nothing, lib=operators)
