@@ -27,7 +27,7 @@ from zeta_core.run_folder import RunFolder, check_writable
 from .sweep import Fingerprints
 from .train_run import make_run
 
-ORDER = ("bench", "locality", "train", "ablate")
+ORDER = ("bench", "locality", "train", "scaling", "ablate")
 """Short ones first."""
 DONE = "reproduced.json"
 """In OUT/runs: what was finished."""
@@ -64,7 +64,8 @@ def _step(experiment: Experiment, out: Path, scale: Scale, jobs: int | None) -> 
     file = experiment.path
     if scale == "smoke":
         file = out / "configs" / experiment.kind / experiment.path.name
-    command = [sys.executable, "-m", "zeta_cli", experiment.kind, "--config", str(file), "--out", str(out)]
+    module = ["zeta_core.studies.scaling"] if experiment.kind == "scaling" else ["zeta_cli", experiment.kind]
+    command = [sys.executable, "-m", *module, "--config", str(file), "--out", str(out)]
     if experiment.kind == "ablate":
         command += ["--resume", *(["-j", str(jobs)] if jobs else [])]
     elif experiment.kind in ("bench", "locality"):
