@@ -136,11 +136,11 @@ def _points(run: AblateRun, base: Layer) -> Iterator[Point]:
         for combination in run.combinations:
             layers = [base]
             if system == "transformer":
-                layers.append(_changes_layer(TRANSFORMER, "--on transformer"))
+                layers.append(changes_layer(TRANSFORMER, "--on transformer"))
             for axis, value in zip(run.axes, combination, strict=True):
                 attention = _attention(layers)
-                layers.append(_changes_layer(axis.changes(value, attention), f"{axis_name(axis)}={value}"))
-            layers.append(_changes_layer({"seed": seed}, "seeds"))
+                layers.append(changes_layer(axis.changes(value, attention), f"{axis_name(axis)}={value}"))
+            layers.append(changes_layer({"seed": seed}, "seeds"))
             try:
                 found = build(TrainRun, merge(layers, EXCLUSIVE)).resolved()
             except ConfigError as error:
@@ -158,7 +158,8 @@ def _attention(layers: Sequence[Layer]) -> dict[str, Any]:
     return {name: value for name, value in found.items() if value is not None}
 
 
-def _changes_layer(changes: Changes, origin: str) -> Layer:
+def changes_layer(changes: Changes, origin: str) -> Layer:
+    """The layer of an axis's changes; origin: what sets them, in messages."""
     values: dict[str, Any] = {}
     for path, value in changes.items():
         *parents, last = path.split(".")
