@@ -80,4 +80,5 @@ def _write_tokenizer(saved: SavedModel, tokenizer: Tokenizer, folder: Path) -> N
 def _reason(error: OSError) -> str:
     """What went wrong, and with which file where that is known."""
     reason = error.strerror or str(error)
-    return reason if error.filename is None else f"{error.filename}: {reason}"
+    file = error.filename2 or error.filename  # of a copy the one that is written
+    return reason if file is None else f"{file}: {reason}"
