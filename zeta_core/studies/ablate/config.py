@@ -175,9 +175,10 @@ def _check_fits(axis: Axis, base: TrainRun, run: AblateRun) -> None:
     if not _fits(axis, base):
         named = {kind: found for kind, found in kinds(AnyAxis).items() if kind not in ("field", "variants")}
         able = [kind for kind, found in named.items() if _fits(_axis(found), base)]
+        where = "" if base.model.is_causal else " in an encoder"
         raise ConfigError(
-            f"AXIS {axis_name(axis)}: {base.attention.kind} attention has nothing that it changes; it has the axes "
-            f"{', '.join(able)}"
+            f"AXIS {axis_name(axis)}: {base.attention.kind} attention{where} has nothing that it changes; it has the "
+            f"axes {', '.join(able)}"
         )
     if run.on != "zeta" and not axis.on_transformer:
         able = [kind for kind, found in kinds(AnyAxis).items() if _axis_type(found).on_transformer]
@@ -200,6 +201,8 @@ def _fits(axis: Axis, base: TrainRun) -> bool:
     try:
         changes = axis.changes(axis.values[0], base.attention.model_dump())
     except KeyError:
+        return False
+    if axis.causal_alone and not base.model.is_causal:
         return False
     fields = type(base.attention).model_fields
     paths = [path.split(".") for path in changes if axis.kind != "field"]
