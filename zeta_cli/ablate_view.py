@@ -106,12 +106,14 @@ def show(result: AblateResult, ablate: AblateRun) -> None:
     parts = len(ablate.slices) > 1
     if cells:
         table = Table(title=f"{result.rows[0]['task']}: {ablate.axis}", title_justify="left")
+        failed = any(cell.failed for cell in cells)
         table.add_column(ablate.axis, no_wrap=True)
         if several:
-            table.add_column("on")
+            table.add_column("on", no_wrap=True)
         if parts:
             table.add_column("slice")
-        for name in (f"mean {cells[0].metric}", "std", "95 % from", "to", "runs", "failed", "reachable"):
+        behind = ("runs", "failed", "reachable") if failed else ("runs", "reachable")
+        for name in (f"mean {cells[0].metric}", "std", "95 % from", "to", *behind):
             table.add_column(name, justify="right")
         for cell in cells:
             found = (cell.mean, cell.std, cell.low, cell.high)
@@ -122,7 +124,7 @@ def show(result: AblateResult, ablate: AblateRun) -> None:
                 *([cell.part] if parts else []),
                 *numbers,
                 str(cell.n),
-                str(cell.failed or ""),
+                *([str(cell.failed or "")] if failed else []),
                 "-" if cell.reachable is None else f"{cell.reachable:.3f}",
             )
         out.print(table)

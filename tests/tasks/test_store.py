@@ -1,8 +1,13 @@
 """Examples on disk: what is written is read, by any number of processes, and nothing broken is used."""
 
 import json
+import os
+import subprocess
+import sys
+import time
 
 import numpy as np
+import psutil
 import pytest
 from tasks.stores import COUNTS, content, interrupted, killed, produce, produce_two, sequence, spec
 
@@ -80,6 +85,18 @@ def test_a_killed_worker_is_said_and_what_was_made_is_kept(root, monkeypatch):
     monkeypatch.setenv("ZETA_DATA", str(root.with_name("other")))
     assert make(spec(), produce, COUNTS, notes=lambda: {"words": 3}).manifest.notes == {"words": 3}
     assert content(spec().folder) == again
+
+
+def test_where_the_first_process_is_killed_the_others_end(root):
+    command = [sys.executable, "-m", "tasks.stores"]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
+        worker = psutil.Process(int(process.stdout.readline()))
+        process.kill()
+    until = time.monotonic() + 10
+    while worker.is_running() and worker.status() != psutil.STATUS_ZOMBIE:
+        assert time.monotonic() < until, "it waits for work that nobody will give it"
+        time.sleep(0.05)
 
 
 @pytest.mark.parametrize("damage", ["cut", "gone"])

@@ -10,7 +10,10 @@ from processes import begin
 from studies.ablate.sweeps import LONG, rows_of, statuses, sweep
 from studies.sittings import zeta
 
+from zeta_core.errors import StorageError
 from zeta_core.studies import launch
+from zeta_core.studies.ablate import study
+from zeta_core.studies.train_run import make_run
 from zeta_core.tasks import MqarConfig
 
 
@@ -102,6 +105,21 @@ def test_a_run_that_hangs(tmp_path, how):
     assert statuses(tmp_path) == {str(LONG): "timeout", "2": "ok"}
     bad = next(row for row in rows_of(tmp_path) if row["status"] == "timeout")
     assert bad["reason"] == f"no end after {15 if how else 4} s" and bad["data_fingerprint"]
+
+
+def test_a_first_run_that_hangs_gives_no_estimate_and_no_wait(monkeypatch):
+    monkeypatch.setattr(study, "run_train", lambda *_, **__: time.sleep(60))
+    began = time.monotonic()
+    assert study.probe_seconds(make_run("mqar"), 0.2) is None
+    assert time.monotonic() - began < 10
+
+
+def test_a_full_folder_for_temporary_files_takes_the_estimate_alone(monkeypatch):
+    def full(*_, **__):
+        raise StorageError("no space left")
+
+    monkeypatch.setattr(study, "run_train", full)
+    assert study.probe_seconds(make_run("mqar")) is None
 
 
 def test_kill_9_of_a_worker(tmp_path):
@@ -198,7 +216,7 @@ def test_a_changed_default_is_another_run(tmp_path, monkeypatch, capsys):
     out, err = capsys.readouterr()
     assert "2 runs, 1 at a time" in err and "done before" not in err
     assert len([row for row in rows_of(tmp_path) if row["slice"] == "all"]) == 4
-    assert [line.split()[-5] for line in out.splitlines() if line.startswith("│ 1 ")] == ["1"]  # runs, not two
+    assert [line.split()[-4] for line in out.splitlines() if line.startswith("│ 1 ")] == ["1"]  # runs, not two
 
 
 def test_two_sweeps_at_once_write_whole_rows(tmp_path):
