@@ -70,7 +70,13 @@ def test_what_is_finished_is_not_done_again(root, commands, capsys):
 
 
 @pytest.mark.parametrize(
-    "text", ["kind: train\ntask: {kind: text}\n", "kind: ablate\naxis: dk\nbase: {task: {kind: text}}\n"]
+    "text",
+    [
+        "kind: train\ntask: {kind: text}\n",
+        "kind: ablate\naxis: dk\nbase: {task: {kind: text}}\n",
+        "kind: scaling\nattentions: [zeta]\nbase: {task: {kind: text}}\n",
+    ],
+    ids=["train", "ablate", "scaling"],
 )
 def test_what_needs_files_that_are_not_there_is_skipped(root, commands, capsys, tmp_path, monkeypatch, text):
     monkeypatch.setenv("ZETA_DATA", str(tmp_path / "data"))

@@ -11,7 +11,7 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -25,14 +25,21 @@ from zeta_core.records import versions
 from zeta_core.run_folder import RunFolder, check_writable
 
 from .ablate.config import make_ablate
+from .scaling.config import make_scaling
 from .sweep import Fingerprints
-from .train_run import make_run
+from .train_run import TrainRun, make_run
 
 ORDER = ("bench", "locality", "train", "scaling", "ablate")
 """Short ones first."""
 DONE = "reproduced.json"
 """In OUT/runs: what was finished."""
 Scale = Literal["full", "smoke"]
+FIRST_RUN: dict[str, Callable[[Path], TrainRun]] = {
+    "train": lambda file: make_run(config=file).resolved(),
+    "ablate": lambda file: make_ablate(config=file)[1][0].run,
+    "scaling": lambda file: make_scaling(file)[1][0].run,
+}
+"""By kind, the first training run of a file, resolved."""
 
 
 @dataclass(frozen=True)
@@ -96,12 +103,12 @@ def run(steps: Sequence[Step], out: Path, scale: Scale) -> int:
             _write(step.experiment.small(), Path(step.command[step.command.index("--config") + 1]))
         command = step.command
         try:
-            begun = step.experiment.kind in ("train", "ablate") and _begun(step, out)
+            begun = step.experiment.kind in FIRST_RUN and _begun(step, out)
         except DataMissing as error:
             skipped += 1
             print(f"[{number}/{len(steps)}] {name}: skipped: {error}", flush=True)
             continue
-        if begun and step.experiment.kind == "train":  # a sweep's command has it always
+        if begun and step.experiment.kind == "train":  # the others' commands need no word for it
             command = [*command, "--resume"]
         code = subprocess.call(command)
         if code == 130:
@@ -124,9 +131,7 @@ def run(steps: Sequence[Step], out: Path, scale: Scale) -> int:
 
 def _begun(step: Step, out: Path) -> bool:
     """Whether the training run, or the first of a sweep's, was begun. Raises: DataMissing, as the run would."""
-    file = Path(step.command[step.command.index("--config") + 1])
-    sweep = step.experiment.kind == "ablate"
-    training = make_ablate(config=file)[1][0].run if sweep else make_run(config=file).resolved()
+    training = FIRST_RUN[step.experiment.kind](Path(step.command[step.command.index("--config") + 1]))
     return (out / "runs" / Fingerprints().run_id(training) / "config.yaml").exists()
 
 
