@@ -11,7 +11,7 @@ import typer
 
 from . import options as o
 from .app import app
-from .console import Interrupted
+from .console import Interrupted, note_line
 
 if TYPE_CHECKING:
     from zeta_core.studies.launch import Launcher
@@ -109,6 +109,7 @@ def ablate(
             "--dtype": ("dtype", dtype),
             "--impl": ("impl", impl),
         },
+        say=note_line,
     )
     if dry_run:
         print(to_yaml(ablate.model_dump(mode="json")), end="")

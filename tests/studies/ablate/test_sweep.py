@@ -195,7 +195,7 @@ def test_a_changed_default_is_another_run(tmp_path, monkeypatch, capsys):
     out, err = capsys.readouterr()
     assert "2 runs, 1 at a time" in err and "done before" not in err
     assert len([row for row in rows_of(tmp_path) if row["slice"] == "all"]) == 4
-    assert [line.split()[-5] for line in out.splitlines() if line.startswith("│ 1 ")] == ["1"]  # runs, not two
+    assert [line.split()[-4] for line in out.splitlines() if line.startswith("│ 1 ")] == ["1"]  # runs, not two
 
 
 def test_two_sweeps_at_once_write_whole_rows(tmp_path):
