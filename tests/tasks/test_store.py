@@ -3,12 +3,15 @@
 import json
 import os
 import resource
+import threading
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from tasks.stores import COUNTS, content, interrupted, killed, produce, produce_two, sequence, spec
 
 from zeta_core.errors import DataError, DataMissing, RunFailed, StorageError
+from zeta_core.tasks import store_write
 from zeta_core.tasks.store import MANIFEST, Stored, data_root, open_folder, open_spec
 from zeta_core.tasks.store_write import import_rows, make
 
@@ -83,6 +86,17 @@ def test_making_goes_on_where_it_was_stopped():
     seen.clear()
     make(spec(), produce, COUNTS, report=lambda *given: seen.append(given))
     assert seen == []
+
+
+def test_a_worker_ends_with_the_process_that_began_it(monkeypatch):
+    killed, left = threading.Event(), threading.Event()
+    parent = SimpleNamespace(join=killed.wait)
+    monkeypatch.setattr(store_write.multiprocessing, "parent_process", lambda: parent)
+    monkeypatch.setattr(store_write.os, "_exit", lambda code: left.set())
+    store_write.end_with_parent()
+    assert not left.wait(0.05)
+    killed.set()
+    assert left.wait(10)
 
 
 def test_a_killed_worker_is_said_and_what_was_made_is_kept(root, monkeypatch):

@@ -7,6 +7,7 @@ import io
 import multiprocessing
 import os
 import signal
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
@@ -239,7 +240,7 @@ def _made(spec: Spec, producer: Producer, pieces: list[Piece], workers: int) -> 
             yield piece, _make_one(spec, producer, piece)
         return
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(workers, mp_context=context) as pool:
+    with ProcessPoolExecutor(workers, mp_context=context, initializer=end_with_parent) as pool:
         rest = iter(pieces)
         with _ignored_interrupts():
             waiting = {pool.submit(_make_one, spec, producer, piece): piece for piece in islice(rest, workers)}
@@ -247,6 +248,18 @@ def _made(spec: Spec, producer: Producer, pieces: list[Piece], workers: int) -> 
             for future in wait(waiting, return_when=FIRST_COMPLETED).done:
                 yield waiting.pop(future), _result(future)
                 waiting.update((pool.submit(_make_one, spec, producer, piece), piece) for piece in islice(rest, 1))
+
+
+def end_with_parent() -> None:
+    """Ends this process when the one that began it does, even by kill -9: a worker would wait for ever for more."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+
+    def wait_for_it() -> None:
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=wait_for_it, daemon=True).start()
 
 
 def _result(future: Future[ShardRecord]) -> ShardRecord:
