@@ -129,14 +129,16 @@ def _rows(
 def _pixels(content: bytes, path: Path) -> np.ndarray:
     """[1024] uint8. Raises: DataError if it is no gray picture of that size."""
     try:
-        from PIL import Image
+        from PIL import Image, UnidentifiedImageError
     except ImportError:
         raise DataError("pictures need the pillow package, which matplotlib installs; pip install pillow") from None
     try:
         with Image.open(io.BytesIO(content)) as picture:
             size, mode, pixels = picture.size, picture.mode, np.asarray(picture)
+    except UnidentifiedImageError:
+        raise DataError(f"{path}: is not a picture in a form that is known") from None
     except (OSError, ValueError, SyntaxError) as error:
-        raise DataError(f"{path}: is not a picture ({error})") from None
+        raise DataError(f"{path}: cannot be read as a picture ({error}); unpack the archive again") from None
     if size != (WIDTH, WIDTH) or mode != "L":
         raise DataError(f"{path}: is {size[0]} x {size[1]} in mode {mode}; it must be {WIDTH} x {WIDTH} in gray (L)")
     return pixels.reshape(-1)
