@@ -106,7 +106,7 @@ def show_check(found: DataCheck) -> None:
     for (first, second), number in found.shared.items():
         out.print(f"in {first} and in {second}: {number:,}", soft_wrap=True)
     for line in found.warnings:
-        note_line(f"warning: {line}")
+        note_line(line, "warning")
 
 
 def show_list(root: object, folders: list[Folder]) -> None:
