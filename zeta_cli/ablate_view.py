@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 
 from .console import console
-from .progress import CountBar
+from .progress import CountBar, duration
 
 if TYPE_CHECKING:
     from zeta_core.studies.ablate.config import AblateRun
@@ -89,13 +89,6 @@ class RunInBar:
         """It ended."""
 
 
-def duration(seconds: float) -> str:
-    """Seconds, minutes or hours, as one would say it."""
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
-
-
 def notes(cells: Sequence[Cell], seeds: Sequence[int]) -> list[str]:
     """What the numbers rest on: how many examples and which seeds, and how large the networks are."""
     examples = sorted({cell.examples for cell in cells if cell.examples is not None})
@@ -154,6 +147,8 @@ def show(result: AblateResult, ablate: AblateRun) -> None:
         out.print(table)
         for line in notes(cells, ablate.seeds):
             out.print(line, soft_wrap=True)
+    if cells and (words := paper.lra_words(str(result.rows[0]["task"]))):
+        out.print(words, soft_wrap=True)
     for axis in ablate.axes:
         if words := paper.ABLATIONS.get(axis.kind):
             out.print(f"the paper on {axis.kind}: {words}", soft_wrap=True)

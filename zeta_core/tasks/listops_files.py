@@ -48,6 +48,7 @@ class ListOpsFilesConfig(ImportedTask):
     padding: ClassVar[int] = PADDING
     vocab_size: ClassVar[int] = 16
     stands_for: ClassVar[str] = "listops"
+    about: ClassVar[Mapping[str, str]] = {"small": "a small model for 400 steps on 2,000 of the expressions"}
     presets: ClassVar[Mapping[str, Mapping[str, object]]] = {
         "small": {
             "task": {"num_train": 2000, "num_validation": 200, "num_test": 500},

@@ -40,6 +40,9 @@ class PathfinderFilesConfig(ImportedTask):
     wants: ClassVar[str] = f"Long Range Arena's Pathfinder (the folder {HARD} with metadata/*.npy and imgs/)"
     vocab_size: ClassVar[int] = 256
     stands_for: ClassVar[str] = "pathfinder"
+    about: ClassVar[Mapping[str, str]] = {
+        "small": "a small model for 300 steps on 5,000 of the pictures, to show that all parts run"
+    }
     presets: ClassVar[Mapping[str, Mapping[str, object]]] = {
         "small": {
             "task": {"num_train": 5000, "num_validation": 500, "num_test": 1000},
