@@ -72,9 +72,11 @@ def test_what_is_finished_is_not_done_again(root, commands, capsys):
 def test_what_needs_files_that_are_not_there_is_skipped(root, commands, capsys, tmp_path, monkeypatch):
     monkeypatch.setenv("ZETA_DATA", str(tmp_path / "data"))
     (root / "train" / "gpu.yaml").write_text("kind: train\ntask: {kind: text}\n")
+    (root / "ablate" / "any.yaml").write_text("kind: ablate\naxis: dk\nbase: {task: {kind: image}}\n")
     assert main(["--out", "out"]) == 0
-    assert [command[0] for command in commands[0]] == ["bench", "ablate", "report"]
+    assert [command[0] for command in commands[0]] == ["bench", "report"]
     shown = capsys.readouterr().out
+    assert "ablate/any.yaml: skipped: image: needs CIFAR-10" in shown
     assert "train/gpu.yaml: skipped: text: needs IMDB's reviews" in shown and "zeta data import text PATH" in shown
 
 

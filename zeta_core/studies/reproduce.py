@@ -24,6 +24,7 @@ from zeta_core.experiment import Experiment, read_experiment
 from zeta_core.records import versions
 from zeta_core.run_folder import RunFolder, check_writable
 
+from .ablate.config import make_ablate
 from .sweep import Fingerprints
 from .train_run import make_run
 
@@ -91,7 +92,7 @@ def run(steps: Sequence[Step], out: Path, scale: Scale) -> int:
             _write(step.experiment.small(), Path(step.command[step.command.index("--config") + 1]))
         command = step.command
         try:
-            if step.experiment.kind == "train" and _begun(step, out):
+            if _begun(step, out) and step.experiment.kind == "train":
                 command = [*command, "--resume"]
         except DataMissing as error:
             print(f"[{number}/{len(steps)}] {name}: skipped: {error}", flush=True)
@@ -113,8 +114,16 @@ def run(steps: Sequence[Step], out: Path, scale: Scale) -> int:
 
 
 def _begun(step: Step, out: Path) -> bool:
-    """Whether a training run of this configuration was begun and not finished, so that it must be gone on with."""
-    training = make_run(config=Path(step.command[step.command.index("--config") + 1])).resolved()
+    """Whether a training run of this configuration, or a sweep's first, was begun, so that it must be gone on with.
+
+    Raises: DataMissing if its examples are not there."""
+    config = Path(step.command[step.command.index("--config") + 1])
+    if step.experiment.kind == "train":
+        training = make_run(config=config).resolved()
+    elif step.experiment.kind == "ablate":
+        training = make_ablate(config=config)[1][0].run
+    else:
+        return False
     return (out / "runs" / Fingerprints().run_id(training) / "config.yaml").exists()
 
 

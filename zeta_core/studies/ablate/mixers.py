@@ -53,6 +53,6 @@ def equally_large(base: Layer, preset: str | None) -> Layer:
     origins = [base.origins.get(("model", name), DEFAULTS) for name in ("d_mlp", "match_parameters")]
     if built.model.head == "adaptive" or not all(origin in defaults for origin in origins):
         return base
-    with torch.random.fork_rng(devices=[]):  # nobody's random numbers are drawn
+    with torch.device("meta"):  # no memory is taken, and nobody's random numbers
         wanted = built.model.build(built.attention, vocab_size=2, max_len=2).num_parameters()
     return merge([base, defaults_layer({"model": {"d_mlp": None, "match_parameters": wanted}})])
