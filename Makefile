@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 OUT ?= out
 SCALE ?= full
 
-.PHONY: help demo setup lint types test test-eval test-gpu results results-train bench bench-operator ablate locality lra report reproduce-paper clean
+.PHONY: help demo setup lint types test test-eval test-gpu results results-train bench bench-operator ablate locality lra scaling report reproduce-paper clean
 
 help: ## list these targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1\t/' | expand -t 18
@@ -57,6 +57,9 @@ locality: setup ## how many true neighbours the Z-order curve finds; rows in res
 lra: setup ## Long Range Arena on a GPU, all systems of the paper's table, what has its data; rows in results/ (days)
 	$(BIN)/zeta data make pathfinder --preset paper
 	$(BIN)/python -m zeta_core.studies.reproduce --out . --only lra/
+
+scaling: setup ## the 124M language models, and a sweep, on one GPU and on two; rows in results/scaling.csv
+	$(BIN)/python -m zeta_core.studies.reproduce --out . --only scaling/
 
 results-train: setup ## train what the README's MQAR table shows (about 12 minutes on two cores); rows in results/train.csv
 	for seed in 0 1 2; do $(BIN)/zeta train mqar --dk 3 --seed $$seed --out . || exit; done

@@ -12,6 +12,7 @@ from zeta_core.studies import paper
 from zeta_core.studies.ablate.config import make_ablate
 from zeta_core.studies.bench.config import make_bench
 from zeta_core.studies.locality.config import make_locality
+from zeta_core.studies.scaling.config import make_scaling
 from zeta_core.studies.train_run import make_run
 
 EXPERIMENTS = Path(__file__).parents[1] / "experiments"
@@ -46,7 +47,10 @@ def test_every_experiment_builds(path):
 
 def make(path):
     """What a file's command makes of it."""
-    makers = {"train": make_run, "locality": make_locality, "ablate": make_ablate, "bench": make_bench}
+    makers = {
+        "train": make_run, "locality": make_locality, "ablate": make_ablate, "bench": make_bench,
+        "scaling": make_scaling,
+    }  # fmt: skip
     return makers[kind_of(path)](config=path)
 
 

@@ -87,12 +87,20 @@ def ablate(
     For example: zeta ablate dk --task mqar --values 1,3 -j 2"""
     from zeta_core.config import to_yaml
     from zeta_core.studies.ablate.config import make_ablate
+    from zeta_core.studies.ablate.dropped import dropped_lines
 
     from .ablate_view import AblateProgress, show
     from .progress import quiet_imports, wandb_mode
 
     quiet_imports()
     mode, again = wandb_mode(wandb), retry_status(retry)
+    flags = {
+        "--attention": ("attention.kind", attention),
+        "--steps": ("training.steps", steps),
+        "--device": ("device", device),
+        "--dtype": ("dtype", dtype),
+        "--impl": ("impl", impl),
+    }
     ablate, points = make_ablate(
         axis,
         task=task,
@@ -102,15 +110,11 @@ def ablate(
         seeds=seeds,
         on=on,
         settings=settings or (),
-        flags={
-            "--attention": ("attention.kind", attention),
-            "--steps": ("training.steps", steps),
-            "--device": ("device", device),
-            "--dtype": ("dtype", dtype),
-            "--impl": ("impl", impl),
-        },
+        flags=flags,
         say=note_line,
     )
+    for line in dropped_lines(ablate, settings or (), flags):
+        note_line(line)
     if dry_run:
         print(to_yaml(ablate.model_dump(mode="json")), end="")
         return 0

@@ -126,7 +126,7 @@ def show(result: AblateResult, ablate: AblateRun) -> None:
         table = Table(title=f"{result.rows[0]['task']}: {ablate.axis}", title_justify="left")
         table.add_column(ablate.axis, no_wrap=True)
         if several:
-            table.add_column("on")
+            table.add_column("on", no_wrap=True)
         if parts:
             table.add_column("slice")
         for name in (f"mean {cells[0].metric}", "std", "95 % from", "to", "runs", *["failed"] * failed, *beside):

@@ -8,15 +8,22 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 
+FILE_COLUMNS = 132
+"""Where there is no terminal, which rich takes for one of 80 columns."""
+
+
 class Interrupted(Exception):
     """Ctrl-C, with a message of the command's own, such as how to go on; the exit code is 130."""
 
 
 def console() -> "Console":
-    """A rich console on standard output, for tables and other results."""
+    """A rich console on standard output, for tables and other results; in a file or a pipe as wide as they need."""
     from rich.console import Console
 
-    return Console(highlight=False)
+    found = Console(highlight=False)
+    if not found.is_terminal and "COLUMNS" not in os.environ:
+        found.width = FILE_COLUMNS
+    return found
 
 
 def error_console() -> "Console":

@@ -37,10 +37,12 @@ def show(report: Report, figures: Sequence[Path]) -> None:
             if not shown.head:
                 continue
             table = Table(title=Text(shown.title), title_justify="left")
-            for number, name in enumerate(shown.head):
-                table.add_column(Text(name), justify="left" if number == 0 else "right")
+            filled = [number for number in range(len(shown.head)) if any(row[number] for row in shown.rows)]
+            for number in filled:
+                first = number == 0
+                table.add_column(Text(shown.head[number]), justify="left" if first else "right", no_wrap=first)
             for row in shown.rows:
-                table.add_row(*(Text(cell) for cell in row))
+                table.add_row(*(Text(row[number]) for number in filled))
             out.print(table)
             for note in shown.notes:
                 out.print(note, markup=False, soft_wrap=True)

@@ -103,6 +103,27 @@ class AblateRow(TrainRow):
 
 
 @dataclass(frozen=True, kw_only=True)
+class ScalingRow(TrainRow):
+    """One setting trained on several processes, each on a GPU of its own: results/scaling.csv.
+
+    variant: what was changed in the file's base. sharing: of one run, copied to each process (`none`) or cut over
+    them (`fsdp`); `runs`: each process has runs of its own, `jobs` at a time over all of them. tokens_per_s and
+    speedup (to one process without sharding) are over all processes, efficiency the share of the ideal; of `runs` by
+    the time from the command's start to its end. loss_gap: the largest difference of the training losses, nats a
+    label, from one process's. reason: why nothing was measured."""
+
+    variant: str
+    processes: int
+    sharing: Literal["none", "fsdp", "runs"]
+    runs: int
+    jobs: int
+    speedup: float | None
+    efficiency: float | None
+    loss_gap: float | None
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class BenchRow(Row):
     """One timed provider: results/bench.csv and bench_operator.csv.
 

@@ -54,3 +54,15 @@ def test_the_table_says_what_its_numbers_rest_on():
         "2,000 to 2,040 parameters without the embeddings, 2.0 % apart",
     ]
     assert notes(summarise([{**row, "axis_value": "zeta"}]), (0,)) == ["500 test answers scored, seed 0"]
+
+
+def test_what_an_axis_sets_is_not_dropped_in_silence(capsys):
+    words = ["--dry-run", "--set", "attention.chunk_size=8", "--set", "training.batch_size=8", "--steps", "3"]
+    assert main(["ablate", "chunks", "--task", "mqar", *words]) == 0
+    said = capsys.readouterr().err
+    assert said == "zeta: note: --set attention.chunk_size is dropped, since AXIS chunks is given\n"
+    assert main(["ablate", "training.steps", "--task", "mqar", "--values", "3,4", *words]) == 0
+    assert capsys.readouterr().err == "zeta: note: --steps is dropped, since AXIS training.steps is given\n"
+    words += ["--set", "training.steps=7"]
+    assert main(["ablate", "dk", "--task", "mqar", *words]) == 0
+    assert capsys.readouterr().err == "zeta: note: --set training.steps is dropped, since --steps is given\n"

@@ -116,6 +116,7 @@ BAD = {
     "no prompt": ([], "give a prompt: --prompt TEXT or --prompt-file FILE"),
     "two prompts": (["--prompt", "a", "--prompt-file", "b"], "give one prompt alone"),
     "empty": (["--prompt", ""], "the prompt is empty"),
+    "not UTF-8": (["--prompt", "a\udcff"], "the prompt has bytes that are not UTF-8"),
     "no file": (["--prompt-file", "gone.txt"], "--prompt-file gone.txt: cannot be read: No such file"),
     "top-p 0": (["--prompt", "a", "--top-p", "0"], "--top-p: top_p=0.0: must be more than 0"),
     "top-p 2": (["--prompt", "a", "--top-p", "2"], "--top-p: top_p=2.0: must be at most 1"),

@@ -6,6 +6,8 @@ from studies.report.made_up import sweep, train_row
 from zeta_cli.app import main
 from zeta_core.records import append_rows
 
+WIDE = {"two_layer": 0.9, "random_fixed": 0.5}
+
 
 @pytest.fixture
 def out(tmp_path, monkeypatch):
@@ -25,6 +27,21 @@ def test_tables_a_page_and_figures(out, capsys):
     assert "2 reproduced" in text and "zeta ablate --config experiments/ablate/mqar_k.yaml" in text
     assert "page in out/REPORT.md, 2 figures in out/results/figures" in text
     assert "| 3 | 0.9000 |" in (out / "REPORT.md").read_text()
+
+
+def test_values_are_whole_on_a_narrow_terminal(out, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    append_rows(out / "results" / "ablate.csv", sweep("projection", "projection", WIDE))
+    assert main(["report"]) == 0
+    shown = capsys.readouterr().out
+    assert "│ random_fixed │" in shown and "│ two_layer    │" in shown
+
+
+def test_in_a_file_tables_are_as_wide_as_they_need(out, capsys, monkeypatch):
+    monkeypatch.delenv("COLUMNS")
+    append_rows(out / "results" / "ablate.csv", sweep("projection", "projection", WIDE))
+    assert main(["report"]) == 0
+    assert "mean accuracy" in capsys.readouterr().out
 
 
 def test_the_folder_here_is_the_evidence(out, capsys, monkeypatch):

@@ -1,8 +1,6 @@
-"""Tiny `zeta train` runs: in this process, or in one that can be killed."""
+"""Tiny `zeta train` runs: in this process, in one that can be killed, or shared by several."""
 
 import csv
-import multiprocessing
-import os
 import resource
 import time
 from collections.abc import Sequence
@@ -10,6 +8,7 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 import torch
+from processes import begin, ranks
 from safetensors.torch import load_file
 from torch import Tensor
 
@@ -22,8 +21,6 @@ TINY = [
 ]  # fmt: skip
 VARYING = {"wall_s", "peak_mib", "commit", "tokens_per_s"}
 """Columns of time and memory, and of the checkout, in which someone may be at work."""
-CONTEXT = multiprocessing.get_context("forkserver")
-CONTEXT.set_forkserver_preload(["tasks.draws", "zeta_cli.train", "zeta_core.studies.train", "torch._dynamo"])
 
 
 def tiny(out: Path, *more: str) -> list[str]:
@@ -39,15 +36,17 @@ def zeta(argv: Sequence[str]) -> int:
     return main(list(argv))
 
 
-def _sitting(argv: list[str], words: Path, delay: float, largest_file: int | None) -> None:
-    file = os.open(words, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-    for stream in (1, 2):
-        os.dup2(file, stream)
+def _sitting(argv: list[str], delay: float, largest_file: int | None) -> int:
     if delay:
         slow_down(delay)
     if largest_file is not None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (largest_file, largest_file))
-    os._exit(zeta(argv))
+    return zeta(argv)
+
+
+def together(argv: Sequence[str], words: Path) -> list[int | None]:
+    """The exit codes of two processes that share a command line."""
+    return ranks(zeta, list(argv), words=words)
 
 
 def slow_down(delay: float) -> None:
@@ -67,9 +66,7 @@ def sit(argv: Sequence[str], words: Path, *, delay: float = 0.0, largest_file: i
     """Start a command line in a process of its own, which writes what it says to the file `words`.
 
     delay: seconds more a step. largest_file: bytes after which a write fails, as on a full disk."""
-    process = CONTEXT.Process(target=_sitting, args=(list(argv), words, delay, largest_file))
-    process.start()
-    return process
+    return begin(_sitting, list(argv), delay, largest_file, words=words, environment={})
 
 
 def folder_of(out: Path) -> Path:

@@ -69,15 +69,21 @@ def test_what_is_finished_is_not_done_again(root, commands, capsys):
     assert [command[0] for command in found][5:] == ["ablate", "report"]
 
 
-def test_what_needs_files_that_are_not_there_is_skipped(root, commands, capsys, tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    "text", ["kind: train\ntask: {kind: text}\n", "kind: ablate\naxis: dk\nbase: {task: {kind: text}}\n"]
+)
+def test_what_needs_files_that_are_not_there_is_skipped(root, commands, capsys, tmp_path, monkeypatch, text):
     monkeypatch.setenv("ZETA_DATA", str(tmp_path / "data"))
-    (root / "train" / "gpu.yaml").write_text("kind: train\ntask: {kind: text}\n")
-    (root / "ablate" / "any.yaml").write_text("kind: ablate\naxis: dk\nbase: {task: {kind: image}}\n")
+    (root / "train" / "gpu.yaml").write_text(text)
     assert main(["--out", "out"]) == 0
-    assert [command[0] for command in commands[0]] == ["bench", "report"]
+    assert [command[0] for command in commands[0]] == ["bench", "ablate", "report"]
     shown = capsys.readouterr().out
-    assert "ablate/any.yaml: skipped: image: needs CIFAR-10" in shown
     assert "train/gpu.yaml: skipped: text: needs IMDB's reviews" in shown and "zeta data import text PATH" in shown
+
+
+def test_where_all_is_skipped_there_is_no_report(root, commands, capsys):
+    assert main(["--out", "out", "--only", "train/"]) == 0
+    assert commands[0] == [] and "nothing could be run here" in capsys.readouterr().out
 
 
 def test_a_report_that_fails_counts_as_failed(root, commands, capsys):
@@ -113,4 +119,5 @@ def test_a_file_of_another_kind_is_named(root, capsys):
 
 def test_the_repository_s_own_experiments_are_planned(tmp_path):
     steps = plan(Path(__file__).parents[2] / "experiments", tmp_path, "smoke", None)
-    assert {step.experiment.kind for step in steps if not step.skipped} == {"bench", "locality", "train", "ablate"}
+    kinds = {step.experiment.kind for step in steps if not step.skipped}
+    assert kinds == {"bench", "locality", "train", "scaling", "ablate"}

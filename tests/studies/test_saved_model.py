@@ -114,14 +114,23 @@ def test_nothing_is_overwritten(trained, tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["empty", "file", "full"]
 
 
+def test_the_current_folder_is_refused(trained, tmp_path, monkeypatch):
+    saved = read_model(folder_of(trained / "mqar"))
+    monkeypatch.chdir(tmp_path)
+    for folder in (Path(), tmp_path):
+        with pytest.raises(RequestError, match="is the current folder; name a new one"):
+            export(saved, folder)
+    assert not any(tmp_path.iterdir())
+
+
 def test_an_export_that_fails_leaves_nothing(trained, tmp_path, monkeypatch):
     saved = read_model(folder_of(trained / "mqar"))
 
-    def full(*_):
-        raise OSError(28, "No space left on device")
+    def full(source, target):
+        raise OSError(28, "No space left on device", source, None, target)  # as os.sendfile has it
 
     monkeypatch.setattr("zeta_core.studies.export.shutil.copyfile", full)
-    with pytest.raises(StorageError, match="No space left on device"):
+    with pytest.raises(StorageError, match=r"\.model\.\d+/model\.safetensors: No space left on device"):
         export(saved, tmp_path / "model")
     assert list(tmp_path.iterdir()) == []
 

@@ -2,10 +2,12 @@
 
 import os
 import signal
+import time
 
 import numpy as np
 
 from zeta_core.tasks.store import Examples, Spec, pack
+from zeta_core.tasks.store_write import make
 
 COUNTS = {"train": 23, "validation": 5, "test": 8}
 
@@ -57,3 +59,14 @@ def killed(split: str, start: int, stop: int) -> Examples:
     if start >= 8:
         os.kill(os.getpid(), signal.SIGKILL)
     return produce(split, start, stop)
+
+
+def slowly(split: str, start: int, stop: int) -> Examples:
+    """Says which process it is in, and takes its time."""
+    print(os.getpid(), flush=True)
+    time.sleep(0.3)
+    return produce(split, start, stop)
+
+
+if __name__ == "__main__":
+    make(spec(), slowly, {"train": 8, "validation": 1, "test": 1}, workers=2)

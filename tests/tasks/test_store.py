@@ -3,15 +3,16 @@
 import json
 import os
 import resource
-import threading
-from types import SimpleNamespace
+import subprocess
+import sys
+import time
 
 import numpy as np
+import psutil
 import pytest
 from tasks.stores import COUNTS, content, interrupted, killed, produce, produce_two, sequence, spec
 
 from zeta_core.errors import DataError, DataMissing, RunFailed, StorageError
-from zeta_core.tasks import store_write
 from zeta_core.tasks.store import MANIFEST, Stored, data_root, open_folder, open_spec
 from zeta_core.tasks.store_write import import_rows, make
 
@@ -88,17 +89,6 @@ def test_making_goes_on_where_it_was_stopped():
     assert seen == []
 
 
-def test_a_worker_ends_with_the_process_that_began_it(monkeypatch):
-    killed, left = threading.Event(), threading.Event()
-    parent = SimpleNamespace(join=killed.wait)
-    monkeypatch.setattr(store_write.multiprocessing, "parent_process", lambda: parent)
-    monkeypatch.setattr(store_write.os, "_exit", lambda code: left.set())
-    store_write.end_with_parent()
-    assert not left.wait(0.05)
-    killed.set()
-    assert left.wait(10)
-
-
 def test_a_killed_worker_is_said_and_what_was_made_is_kept(root, monkeypatch):
     with pytest.raises(RunFailed, match=r"was killed .*; what was made is kept"):
         make(spec(), killed, COUNTS, workers=2)
@@ -109,6 +99,18 @@ def test_a_killed_worker_is_said_and_what_was_made_is_kept(root, monkeypatch):
     monkeypatch.setenv("ZETA_DATA", str(root.with_name("other")))
     assert make(spec(), produce, COUNTS, notes=lambda: {"words": 3}).manifest.notes == {"words": 3}
     assert content(spec().folder) == again
+
+
+def test_where_the_first_process_is_killed_the_others_end(root):
+    command = [sys.executable, "-m", "tasks.stores"]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
+        worker = psutil.Process(int(process.stdout.readline()))
+        process.kill()
+    until = time.monotonic() + 10
+    while worker.is_running() and worker.status() != psutil.STATUS_ZOMBIE:
+        assert time.monotonic() < until, "it waits for work that nobody will give it"
+        time.sleep(0.05)
 
 
 @pytest.mark.parametrize("damage", ["cut", "gone"])

@@ -1,16 +1,15 @@
-"""Small runs to compare over numbers of processes; `python -m torch.distributed.run` starts this file in several."""
+"""Small runs to compare over numbers of processes."""
 
 import json
 import os
 import random
-import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 
 import torch
 from accelerate import Accelerator
 from accelerate.state import AcceleratorState, GradientState
+from processes import ranks
 from pydantic import TypeAdapter
 from torch import nn
 from training.tiny import Stopped, stop_at
@@ -22,7 +21,6 @@ from zeta_core.tasks.language import LanguageConfig
 from zeta_core.training import TrainingConfig, fit
 from zeta_core.training.checkpoint import Checkpoints
 
-TESTS = Path(__file__).parents[1]
 TRAINING = {
     "steps": 24, "batch_size": 16, "learning_rate": 2e-3, "warmup_steps": 4, "eval_every": 12,
     "checkpoint_seconds": 1e9,
@@ -111,31 +109,14 @@ def check_dtypes(block: nn.Module, *_: object) -> None:
 
 def launch(folder: Path, jobs: Mapping[str, Mapping[str, object]]) -> dict[str, list[float]]:
     """What `losses` gives for each job, its arguments by their names, one after another in two processes."""
-    (folder / "jobs.json").write_text(json.dumps(jobs))
-    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    done = subprocess.run(
-        [*launcher, __file__, str(folder)],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": f"{TESTS}{os.pathsep}{TESTS.parent}"},
-    )
-    assert done.returncode == 0, done.stderr
+    codes = ranks(_losses, folder, jobs, words=folder / "words")
+    assert codes == [0, 0], (folder / "words").read_text()
     found: dict[str, list[float]] = json.loads((folder / "losses.json").read_text())
     return found
 
 
-def main(folder: Path) -> None:
-    """The jobs of a folder; the first process writes what came out."""
-    jobs = json.loads((folder / "jobs.json").read_text())
-    found = {name: losses(folder, **{"place": name, **job}) for name, job in jobs.items()}
+def _losses(folder: Path, jobs: Mapping[str, Mapping[str, object]]) -> None:
+    """The jobs one after another; the first process writes what came out."""
+    found = {name: losses(folder, **{"place": name, **job}) for name, job in jobs.items()}  # type: ignore[arg-type]
     if os.environ["RANK"] == "0":
         (folder / "losses.json").write_text(json.dumps(found))
-
-
-if __name__ == "__main__":
-    torch.set_num_threads(1)
-    main(Path(sys.argv[1]))
-    sys.stdout.flush()
-    os._exit(0)

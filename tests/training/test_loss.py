@@ -1,20 +1,15 @@
 """The loss of a step is the mean over all its labels, over accumulated parts and over processes."""
 
 import json
-import os
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 import torch
+from processes import ranks
 from training.tiny import fresh_accelerate, network  # noqa: F401 (an automatic fixture)
-from training.varying import PART, trained
+from training.varying import PART, shared, trained
 
 from zeta_core.training.batches import BatchOrder
 from zeta_core.training.evaluate import loss_and_hits
-
-TESTS = Path(__file__).parents[1]
 
 
 def close(ours, theirs):
@@ -45,16 +40,8 @@ def test_the_first_loss_is_that_of_the_definition(tmp_path):
 
 
 def test_two_processes_have_the_gradients_of_one(tmp_path):
-    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    done = subprocess.run(
-        [*launcher, str(TESTS / "training" / "varying.py"), str(tmp_path)],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": f"{TESTS}{os.pathsep}{TESTS.parent}"},
-    )
-    assert done.returncode == 0, done.stderr
+    codes = ranks(shared, tmp_path, words=tmp_path / "words")
+    assert codes == [0, 0], (tmp_path / "words").read_text()
     losses, gradients = trained(tmp_path / "one")
     for rank in ("0", "1"):
         close(gradients, torch.load(tmp_path / f"{rank}.pt"))

@@ -17,6 +17,7 @@ from torch import Tensor
 from zeta_core.ops import zeta_attention, zeta_plan
 from zeta_core.ops.impl import resolve_impl
 from zeta_core.records import versions
+from zeta_core.tasks.store_write import end_with_parent
 
 from .definition import positions_to_mask, weights
 
@@ -86,7 +87,7 @@ def run_checks(device: torch.device, workers: int | None = None) -> Iterator[Che
         yield from map(_run, jobs)
         return
     # Spawned, since a CUDA context does not survive a fork.
-    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+    with ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=end_with_parent) as pool:
         yield from pool.map(_run, jobs)
 
 

@@ -27,11 +27,13 @@ class Exported:
 def export(saved: SavedModel, folder: Path) -> Exported:
     """Write the weights, the configuration and the tokenizer's files to a folder; all of it or nothing.
 
-    Raises: RequestError if something is in the folder already; DataError if the tokenizer's files are missing;
-    StorageError if it cannot be written."""
+    Raises: RequestError if something is in the folder already, or it is the current one; DataError if the tokenizer's
+    files are missing; StorageError if it cannot be written."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         what = "is not empty" if folder.is_dir() else "is a file"
         raise RequestError(f"--to {folder}: {what}, and nothing is overwritten; choose another folder")
+    if folder.resolve() == Path.cwd():  # another takes its place, and this process would be in none
+        raise RequestError(f"--to {folder}: is the current folder; name a new one, such as {folder / 'model'}")
     tokenizer = saved.tokenizer()
     identity = None if tokenizer is None else tokenizer.identity
     task = saved.config.task
@@ -78,4 +80,5 @@ def _write_tokenizer(saved: SavedModel, tokenizer: Tokenizer, folder: Path) -> N
 def _reason(error: OSError) -> str:
     """What went wrong, and with which file where that is known."""
     reason = error.strerror or str(error)
-    return reason if error.filename is None else f"{error.filename}: {reason}"
+    file = error.filename2 or error.filename  # of a copy the one that is written
+    return reason if file is None else f"{file}: {reason}"

@@ -46,6 +46,10 @@ class Text:
 
     def encode(self, text: str) -> list[int]:
         """As in Words."""
+        if any("\ud800" <= character <= "\udfff" for character in text):
+            raise RequestError(
+                "the prompt has bytes that are not UTF-8, or half of a surrogate pair; give UTF-8 text"
+            )
         found = [int(token) for token in self.tokenizer.encode(text)]
         if not found:
             raise RequestError("the prompt is empty; give at least one character")

@@ -94,6 +94,32 @@ class RunTimeout(KeyboardInterrupt):
     """A run in this process has had its time."""
 
 
+class Timed(Protocol):
+    """What is told that its time is over."""
+
+    timed_out: bool
+
+
+@contextmanager
+def alarm(timeout_s: float | None, found: Timed) -> Iterator[None]:
+    """Inside, RunTimeout is raised after so many seconds, and `found` is marked; None: never. For the main thread."""
+    if timeout_s is None:
+        yield
+        return
+
+    def ring(*_: object) -> None:
+        found.timed_out = True
+        raise RunTimeout
+
+    before = signal.signal(signal.SIGALRM, ring)
+    signal.setitimer(signal.ITIMER_REAL, timeout_s)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
 @dataclass
 class Ended:
     """A run that was trained in this process."""
@@ -126,7 +152,7 @@ class InProcess:
         """Train it, and return when that is over."""
         found = Ended(work.folder / "log.txt")
         try:
-            with self._alarm(found):
+            with alarm(self.timeout_s, found):
                 train_one(work, self.monitor)
         except KeyboardInterrupt:
             if not found.timed_out:
@@ -134,24 +160,6 @@ class InProcess:
         except Exception as error:  # one run must not end the sweep
             found.why = f"{type(error).__name__}: {error}".splitlines()[0]
         return found
-
-    @contextmanager
-    def _alarm(self, found: Ended) -> Iterator[None]:
-        if self.timeout_s is None:
-            yield
-            return
-
-        def ring(*_: object) -> None:
-            found.timed_out = True
-            raise RunTimeout
-
-        before = signal.signal(signal.SIGALRM, ring)
-        signal.setitimer(signal.ITIMER_REAL, self.timeout_s)
-        try:
-            yield
-        finally:
-            signal.setitimer(signal.ITIMER_REAL, 0)
-            signal.signal(signal.SIGALRM, before)
 
 
 class Lines:

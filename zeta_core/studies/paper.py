@@ -71,6 +71,8 @@ WIKITEXT_PERPLEXITY = {
     "Transformer": 26.2, "Performer": 26.8, "Reformer": 25.6, "CosFormer": 23.1, "ZETA": 26.3,
 }  # fmt: skip
 """On the test part of WikiText-103: 124M parameters, width 768, 12 heads. What a 239M ZETA has is not known to us."""
+WIKITEXT_WIDTH: int = 768
+"""Of the models with those perplexities."""
 ZERO_SHOT_SETS = (
     "WSC", "ARC-Easy", "ARC-Challenge", "HellaSwag", "PIQA", "OpenBookQA", "BoolQ", "MMLU",
 )  # fmt: skip

@@ -28,7 +28,7 @@ from .ablate.config import make_ablate
 from .sweep import Fingerprints
 from .train_run import make_run
 
-ORDER = ("bench", "locality", "train", "ablate")
+ORDER = ("bench", "locality", "train", "scaling", "ablate")
 """Short ones first."""
 DONE = "reproduced.json"
 """In OUT/runs: what was finished."""
@@ -65,7 +65,8 @@ def _step(experiment: Experiment, out: Path, scale: Scale, jobs: int | None) -> 
     file = experiment.path
     if scale == "smoke":
         file = out / "configs" / experiment.kind / experiment.path.name
-    command = [sys.executable, "-m", "zeta_cli", experiment.kind, "--config", str(file), "--out", str(out)]
+    module = ["zeta_core.studies.scaling"] if experiment.kind == "scaling" else ["zeta_cli", experiment.kind]
+    command = [sys.executable, "-m", *module, "--config", str(file), "--out", str(out)]
     if experiment.kind == "ablate":
         command += ["--resume", *(["-j", str(jobs)] if jobs else [])]
     elif experiment.kind in ("bench", "locality"):
@@ -74,12 +75,15 @@ def _step(experiment: Experiment, out: Path, scale: Scale, jobs: int | None) -> 
 
 
 def run(steps: Sequence[Step], out: Path, scale: Scale) -> int:
-    """Run the steps, then `zeta report` on all rows; what fails stops nothing. Returns: how many failed."""
-    failed = []
+    """Run the steps, then `zeta report` on all rows unless all were skipped; what fails stops nothing.
+
+    Returns: how many failed."""
+    failed, skipped = [], 0
     began = time.perf_counter()
     for number, step in enumerate(steps, 1):
         name = step.experiment.path
         if step.skipped:
+            skipped += 1
             print(f"[{number}/{len(steps)}] {name}: skipped: {step.skipped}", flush=True)
             continue
         done, mark = _done(out), _mark(step, scale)
@@ -92,11 +96,13 @@ def run(steps: Sequence[Step], out: Path, scale: Scale) -> int:
             _write(step.experiment.small(), Path(step.command[step.command.index("--config") + 1]))
         command = step.command
         try:
-            if _begun(step, out) and step.experiment.kind == "train":
-                command = [*command, "--resume"]
+            begun = step.experiment.kind in ("train", "ablate") and _begun(step, out)
         except DataMissing as error:
+            skipped += 1
             print(f"[{number}/{len(steps)}] {name}: skipped: {error}", flush=True)
             continue
+        if begun and step.experiment.kind == "train":  # a sweep's command has it always
+            command = [*command, "--resume"]
         code = subprocess.call(command)
         if code == 130:
             raise KeyboardInterrupt
@@ -105,6 +111,9 @@ def run(steps: Sequence[Step], out: Path, scale: Scale) -> int:
         else:
             (out / "runs").mkdir(parents=True, exist_ok=True)
             RunFolder(out / "runs").write(DONE, json.dumps([*done, mark], indent=1) + "\n")
+    if skipped == len(steps):
+        print("nothing could be run here, so there is nothing to report", flush=True)
+        return 0
     if (code := subprocess.call([sys.executable, "-m", "zeta_cli", "report", "--out", str(out)])) == 130:
         raise KeyboardInterrupt
     failed += [f"zeta report: exit code {code}"] if code else []
@@ -114,16 +123,10 @@ def run(steps: Sequence[Step], out: Path, scale: Scale) -> int:
 
 
 def _begun(step: Step, out: Path) -> bool:
-    """Whether a training run of this configuration, or a sweep's first, was begun, so that it must be gone on with.
-
-    Raises: DataMissing if its examples are not there."""
-    config = Path(step.command[step.command.index("--config") + 1])
-    if step.experiment.kind == "train":
-        training = make_run(config=config).resolved()
-    elif step.experiment.kind == "ablate":
-        training = make_ablate(config=config)[1][0].run
-    else:
-        return False
+    """Whether the training run, or the first of a sweep's, was begun. Raises: DataMissing, as the run would."""
+    file = Path(step.command[step.command.index("--config") + 1])
+    sweep = step.experiment.kind == "ablate"
+    training = make_ablate(config=file)[1][0].run if sweep else make_run(config=file).resolved()
     return (out / "runs" / Fingerprints().run_id(training) / "config.yaml").exists()
 
 

@@ -251,15 +251,15 @@ def _made(spec: Spec, producer: Producer, pieces: list[Piece], workers: int) -> 
 
 
 def end_with_parent() -> None:
-    """Ends this process when the one that began it does, even by kill -9: a worker would wait for ever for more."""
+    """In a pool's process: end it with the one that began it, if that is killed; its queue would never end."""
     parent = multiprocessing.parent_process()
     assert parent is not None
 
-    def wait_for_it() -> None:
+    def watch() -> None:
         parent.join()
         os._exit(1)
 
-    threading.Thread(target=wait_for_it, daemon=True).start()
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def _result(future: Future[ShardRecord]) -> ShardRecord:

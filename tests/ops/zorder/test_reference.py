@@ -36,8 +36,9 @@ def expected_codes(coords: torch.Tensor, num_bits: int = 12) -> list[int]:
 
 @pytest.mark.parametrize("d_k", DIMENSIONS)
 @pytest.mark.parametrize("kind", POINTS)
-def test_codes_are_the_interleaved_bits(d_k, kind):
-    coords = points(kind, (1, 2, 9, d_k), seed=d_k)
+@pytest.mark.parametrize("number", [9, 200], ids=["few", "by a table"])
+def test_codes_are_the_interleaved_bits(d_k, kind, number):
+    coords = points(kind, (1, 2, number, d_k), seed=d_k)
     assert as_ints(zorder_codes(coords), 12 * d_k) == expected_codes(coords)
 
 

@@ -177,6 +177,10 @@ def test_the_configuration_shown_is_the_sweep(tmp_path):
         ({"axis": "dk", "seeds": "1.5"}, "must be a whole number"),
         ({"axis": "dk", "seeds": "1,1"}, "seeds: one is there twice"),
         ({"axis": "k", "flags": {"--attention": ("attention.kind", "softmax")}}, "softmax attention has nothing"),
+        (
+            {"axis": "chunks", "task": "listops"},
+            "AXIS chunks: zeta attention in an encoder has nothing that it changes",
+        ),
         ({"axis": "k", "on": "both"}, "AXIS k changes nothing in full attention"),
         ({"axis": "dk", "on": "neither"}, "--on"),
         ({"axis": "model.d_model"}, "has no values of its own"),

@@ -2,24 +2,30 @@
 
 import errno
 import os
-import subprocess
-import sys
 import time
 
 import psutil
 import pytest
+from processes import begin
 from studies.ablate.sweeps import LONG, rows_of, statuses, sweep
 from studies.sittings import zeta
 
+from zeta_core.errors import StorageError
 from zeta_core.studies import launch
+from zeta_core.studies.ablate import study
+from zeta_core.studies.train_run import make_run
 from zeta_core.tasks import MqarConfig
 
 
 def start(argv, log):
     """The command in a process of its own, which can be killed."""
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    with log.open("ab") as file:
-        return subprocess.Popen([sys.executable, "-m", "zeta_cli", *argv], stderr=file, stdout=file, env=environment)
+    return begin(zeta, argv, words=log, environment={"OMP_NUM_THREADS": "1"})
+
+
+def end_of(process):
+    """Its exit code."""
+    process.join(120)
+    return process.exitcode
 
 
 def wait_until(what, seconds=60):
@@ -101,13 +107,28 @@ def test_a_run_that_hangs(tmp_path, how):
     assert bad["reason"] == f"no end after {15 if how else 4} s" and bad["data_fingerprint"]
 
 
+def test_a_first_run_that_hangs_gives_no_estimate_and_no_wait(monkeypatch):
+    monkeypatch.setattr(study, "run_train", lambda *_, **__: time.sleep(60))
+    began = time.monotonic()
+    assert study.probe_seconds(make_run("mqar"), 0.2) is None
+    assert time.monotonic() - began < 10
+
+
+def test_a_full_folder_for_temporary_files_takes_the_estimate_alone(monkeypatch):
+    def full(*_, **__):
+        raise StorageError("no space left")
+
+    monkeypatch.setattr(study, "run_train", full)
+    assert study.probe_seconds(make_run("mqar")) is None
+
+
 def test_kill_9_of_a_worker(tmp_path):
     process = start(sweep(tmp_path / "out", "training.steps", f"{LONG},2", "-j", "1"), tmp_path / "log")
     wait_until(lambda: training(tmp_path / "out", LONG))
     for child in psutil.Process(process.pid).children(recursive=True):
         if "_submit" in " ".join(child.cmdline()):
             child.kill()
-    assert process.wait(60) == 1, (tmp_path / "log").read_text()
+    assert end_of(process) == 1, (tmp_path / "log").read_text()
     assert statuses(tmp_path / "out") == {str(LONG): "killed", "2": "ok"}
 
 
@@ -118,7 +139,7 @@ def test_kill_9_of_the_sweep(tmp_path, how, capsys):
     process = start(line, tmp_path / "log")
     wait_until(lambda: training(out, 400))
     process.kill()
-    process.wait()
+    process.join()
     assert statuses(out) == {"2": "ok"}
     assert zeta([*line, "--resume"]) == 0
     assert "1 runs, 1 at a time, 1 done before" in capsys.readouterr().err
@@ -201,7 +222,7 @@ def test_a_changed_default_is_another_run(tmp_path, monkeypatch, capsys):
 def test_two_sweeps_at_once_write_whole_rows(tmp_path):
     line = sweep(tmp_path / "out", "dk", "1,2,3,4")
     both = [start(line, tmp_path / f"log{number}") for number in range(2)]
-    assert [process.wait(120) for process in both] == [0, 0], (tmp_path / "log0").read_text()
+    assert [end_of(process) for process in both] == [0, 0], (tmp_path / "log0").read_text()
     assert statuses(tmp_path / "out") == dict.fromkeys("1234", "ok")
     assert len(rows_of(tmp_path / "out")) == 8
 

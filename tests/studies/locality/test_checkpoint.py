@@ -6,17 +6,24 @@ import shutil
 
 import numpy as np
 import pytest
+from safetensors.torch import save_file
 from studies.sittings import folder_of, tiny, zeta
 
 from zeta_core.attention import ZetaConfig
+from zeta_core.config import to_yaml
 from zeta_core.errors import OptionError, RequestError
 from zeta_core.records import LocalityRow
+from zeta_core.run_folder import RunFolder
+from zeta_core.studies.locality import checkpoint
 from zeta_core.studies.locality.checkpoint import load_trained
 from zeta_core.studies.locality.config import make_locality
 from zeta_core.studies.locality.heads import layers, measure_part
 from zeta_core.studies.locality.rows import neighbours_of
 from zeta_core.studies.locality.study import run_locality
 from zeta_core.studies.locality.summary import mean_recall
+from zeta_core.studies.train import build_network
+from zeta_core.studies.train_run import make_run
+from zeta_core.tasks import TaskData
 
 
 class Silent:
@@ -157,3 +164,18 @@ def test_neighbours_that_the_run_s_curves_cannot_share_are_refused(copy):
 def test_more_neighbours_than_tokens_are_refused(copy):
     with pytest.raises(OptionError, match="num_neighbours=16 must be less than the shortest seq_len"):
         look(copy, folder_of(copy).name, num_neighbours=16)
+
+
+def test_a_run_on_pairs_of_documents_is_read(tmp_path, monkeypatch):
+    run = make_run("retrieval", settings=["model.d_model=16", "model.num_layers=1"])
+    data = TaskData(
+        parts={}, vocab_size=32, max_len=256, num_classes=2, metric="accuracy", fingerprint="none", num_documents=2
+    )
+    folder = RunFolder(tmp_path / "runs" / "pairs")
+    (folder.path / "best").mkdir(parents=True)
+    folder.write("config.yaml", to_yaml(run.model_dump(mode="json")))
+    weights = build_network(run, data).state_dict()
+    save_file(weights, folder.path / "best" / "model.safetensors")
+    monkeypatch.setattr(checkpoint, "build_task", lambda run: data)
+    found = checkpoint.load_trained("pairs", tmp_path, "cpu").network.state_dict()
+    assert all((found[name] == tensor).all() for name, tensor in weights.items())

@@ -3,6 +3,7 @@
 import csv
 
 import pytest
+from matplotlib.figure import Figure
 from studies.locality import slow
 
 from zeta_core.errors import RequestError
@@ -97,6 +98,16 @@ def test_the_picture_is_drawn(tmp_path, changes):
     picture = tmp_path / "figures" / "locality.png"
     plot(result.rows, picture)
     assert picture.read_bytes()[1:4] == b"PNG" and [path.name for path in picture.parent.iterdir()] == [picture.name]
+
+
+def test_a_narrow_picture_s_title_is_not_cut(tmp_path, monkeypatch):
+    result, _ = measure(tmp_path, seq_lens=(40,), points=("uniform",))
+    drawn = []
+    monkeypatch.setattr(Figure, "savefig", lambda figure, path, **_: (drawn.append(figure), path.touch()))
+    plot(result.rows, tmp_path / "locality.png")
+    (figure,) = drawn
+    title = next(text for text in figure.texts if "neighbours" in text.get_text()).get_window_extent()
+    assert 0 <= title.x0 < title.x1 <= figure.bbox.width
 
 
 def test_another_table_in_its_place_is_refused(tmp_path):

@@ -7,7 +7,6 @@ import pytest
 from rows import bench_row
 from studies.report.made_up import GPU, SOFTMAX, ablate_row, head_row, locality_row, results, sweep, train_row
 
-from zeta_core.studies import paper
 from zeta_core.studies.report.claim import Claim, Finding, judge
 from zeta_core.studies.report.claims import CLAIMS
 from zeta_core.studies.report.claims.ablations import low_d_k_hurts
@@ -298,26 +297,3 @@ def test_gamma_and_curves():
         return verdict("Three and six", results(ablate=rows))
 
     assert [curves(0.95, 0.891), curves(0.9, 0.8), curves(0.8, 0.8)] == ["reproduced", "partly", "not reproduced"]
-
-
-def test_long_range_arena():
-    at = dict(zip(paper.LRA_TASKS, paper.LRA_ACCURACY["ZETA"], strict=True))
-    rows = [train_row(task=task, value=points / 100 - 0.009) for task, points in at.items()]
-    assert verdict("Long Range Arena, listops", results(train=rows)) == "reproduced"
-    assert verdict("Long Range Arena, average", results(train=rows)) == "reproduced"
-    low = [train_row(task=task, value=points / 100 - 0.011) for task, points in at.items()]
-    assert verdict("Long Range Arena, listops", results(train=low)) == "not reproduced"
-    assert verdict("Long Range Arena, average", results(train=low)) == "not reproduced"
-    assert verdict("Long Range Arena, average", results(train=rows[:4])) == "not run"
-
-
-@pytest.mark.parametrize(("nats", "expected"), [(3.28, "reproduced"), (3.30, "not reproduced")])
-def test_perplexity(nats, expected):
-    rows = [train_row(task="language", metric="loss", value=nats, source="wikitext103, gpt2_bpe")]
-    assert verdict("WikiText-103, 124M", results(train=rows)) == expected
-
-
-@pytest.mark.parametrize("source", ["python_stdlib 3.11.7, bytes", "wikitext103, bytes", ""])
-def test_perplexities_of_other_text_or_tokens_are_not_compared(source):
-    rows = [train_row(task="language", metric="loss", value=1.5, source=source)]
-    assert verdict("WikiText-103, 124M", results(train=rows)) == "not run"

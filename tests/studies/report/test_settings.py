@@ -105,3 +105,6 @@ def test_variants_are_one_sweep_whatever_they_differ_in():
     (table,) = tables(rows)
     assert [line[0] for line in table.rows] == ["softmax", "zeta", "long"]
     assert [line[-1] for line in table.rows] == ["2,000", "1,000", "-"] and table.head[-1] == "tokens/s"
+    (setting,) = [note for note in table.notes if note.startswith("Setting: ")]
+    assert "top_k=32" in setting and "d_model=128" in setting and "steps=3000" in setting
+    assert not any(name in setting for name in ("local_window", "seq_len", "batch_size"))

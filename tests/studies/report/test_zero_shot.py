@@ -1,5 +1,7 @@
 """Scores on questions: what stands in the table, and what the rows say to the two claims."""
 
+from dataclasses import replace
+
 import pytest
 from rows import COMMON
 from studies.report.made_up import results
@@ -25,9 +27,16 @@ def test_a_table_a_model():
     assert any("12 answers" in note for note in table.notes)
 
 
-@pytest.mark.parametrize(("value", "expected"), [(0.519, True), (0.481, True), (0.521, False), (0.479, False)])
+@pytest.mark.parametrize(("value", "expected"), [(0.529, True), (0.471, True), (0.531, False), (0.469, False)])
 def test_two_standard_errors_tell_from_guessing(value, expected):
-    assert guessed(row(value=value)) is expected
+    assert guessed(row(value=value, stderr=0.015)) is expected
+
+
+@pytest.mark.parametrize(("number", "expected"), [(1, True), (4, True), (5, False)])
+def test_a_few_wrong_answers_are_like_guessing(number, expected):
+    """Of five that are all wrong, guessing's own error is 0.5 / 5**0.5 = 0.224."""
+    stderr = None if number == 1 else 0.0
+    assert guessed(replace(row(value=0.0), num_questions=number, stderr=stderr)) is expected
 
 
 def test_scores_without_the_paper_s_are_no_verdict():

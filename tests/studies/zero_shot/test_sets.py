@@ -1,13 +1,17 @@
 """Files of questions: read as they are, and refused with their line and field."""
 
 import json
+from types import SimpleNamespace
 
 import pytest
+import torch
 from studies.zero_shot.questions import QUESTIONS, write_sets
 
-from zeta_core.errors import ConfigError, DataError, DataMissing
+from zeta_core.errors import ConfigError, DataError, DataMissing, RequestError
+from zeta_core.studies.zero_shot import study
 from zeta_core.studies.zero_shot.sets import SETS, chosen
 from zeta_core.studies.zero_shot.study import gammas_asked
+from zeta_core.tasks.tokenizers import ByteTokenizer
 
 
 def test_every_set_is_read(tmp_path):
@@ -86,3 +90,15 @@ def test_names_and_gammas_are_checked():
             gammas_asked([wrong])
     with pytest.raises(ConfigError, match="1 is there twice"):
         gammas_asked(["1", "1.0"])
+
+
+@pytest.mark.parametrize("content", [b"a,b\n1,2\n", b"\xff\xfe"], ids=["other columns", "no text"])
+def test_a_table_that_takes_no_rows_is_refused_before_anything_is_asked(tmp_path, monkeypatch, content):
+    monkeypatch.setattr(study, "check_harness", lambda: None)
+    table = tmp_path / "results" / "zero_shot.csv"
+    table.parent.mkdir()
+    table.write_bytes(content)
+    saved = SimpleNamespace(tokenizer=ByteTokenizer)
+    with pytest.raises(RequestError, match=r"zero_shot\.csv: rows cannot be added to it"):
+        study.run_eval(saved, [], device=torch.device("cpu"), out=tmp_path, monitor=None)
+    assert table.read_bytes() == content

@@ -165,5 +165,6 @@ def by_dimensions(q: Tensor, k: Tensor) -> Tensor:
     """Squared distances, summed one dimension after the other."""
     total = q.new_zeros(*q.shape[:-1], k.shape[-2])
     for one_q, one_k in zip(q.unbind(-1), k.unbind(-1), strict=True):
-        total += (one_q[..., :, None] - one_k[..., None, :]).square_()
+        apart = one_q[..., :, None] - one_k[..., None, :]
+        total.addcmul_(apart, apart)
     return total

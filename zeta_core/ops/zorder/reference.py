@@ -33,8 +33,15 @@ def forward(cell: Tensor, num_bits: int) -> Tensor:
 
 
 def _one_word(cell: Tensor, num_bits: int) -> Tensor:
-    """One word a point, by a table of spread bits: one look-up a dimension instead of one step a bit."""
+    """One word a point, by a table of spread bits: one look-up a dimension instead of one step a bit.
+
+    Of fewer bits than the table has entries, as in decoding, all at once: it would take longer to make."""
     d_k = cell.shape[-1]
+    if cell[..., 0].numel() * num_bits < 1 << num_bits:
+        shift = torch.arange(num_bits, device=cell.device)[:, None]
+        place = shift * d_k + torch.arange(d_k - 1, -1, -1, device=cell.device)
+        bits = ((cell[..., None, :] >> shift) & 1) << place
+        return bits.flatten(-2).sum(-1)
     values = torch.arange(1 << num_bits, device=cell.device)
     spread = torch.zeros_like(values)
     for bit in range(num_bits):

@@ -24,6 +24,8 @@ class Axis(Config):
     values: tuple[Any, ...]
     on_transformer: ClassVar[bool] = False
     """Whether it also means something on full causal attention, as the paper has it."""
+    causal_alone: ClassVar[bool] = False
+    """Whether it means nothing where every token sees all others."""
 
     @field_validator("values")
     @classmethod
@@ -66,6 +68,7 @@ class ChunksAxis(Axis):
 
     kind: Literal["chunks"] = "chunks"
     values: tuple[PositiveInt, ...] = (4, 8, 16, 32)
+    causal_alone: ClassVar[bool] = True
 
     def changes(self, value: int, attention: Mapping[str, Any]) -> Changes:
         return {"attention.num_chunks": value}

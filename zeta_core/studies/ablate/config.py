@@ -142,11 +142,11 @@ def _points(run: AblateRun, base: Layer) -> Iterator[Point]:
         for combination in run.combinations:
             layers = [base]
             if system == "transformer":
-                layers.append(_changes_layer(TRANSFORMER, "--on transformer"))
+                layers.append(changes_layer(TRANSFORMER, "--on transformer"))
             for axis, value in zip(run.axes, combination, strict=True):
                 attention = _attention(layers)
-                layers.append(_changes_layer(axis.changes(value, attention), f"{axis_name(axis)}={value}"))
-            layers.append(_changes_layer({"seed": seed}, "seeds"))
+                layers.append(changes_layer(axis.changes(value, attention), f"{axis_name(axis)}={value}"))
+            layers.append(changes_layer({"seed": seed}, "seeds"))
             try:
                 found = build(TrainRun, merge(layers, EXCLUSIVE)).resolved()
             except ConfigError as error:
@@ -160,11 +160,11 @@ def _points(run: AblateRun, base: Layer) -> Iterator[Point]:
 
 def _attention(layers: Sequence[Layer]) -> dict[str, Any]:
     """The attention part so far, with its defaults; without the one of two lengths that is not set."""
-    found = build(TrainRun, merge(layers, EXCLUSIVE)).attention.model_dump()
-    return {name: value for name, value in found.items() if value is not None}
+    return build(TrainRun, merge(layers, EXCLUSIVE)).attention.model_dump(exclude_none=True)
 
 
-def _changes_layer(changes: Changes, origin: str) -> Layer:
+def changes_layer(changes: Changes, origin: str) -> Layer:
+    """The layer of an axis's changes; origin: what sets them, in messages."""
     values: dict[str, Any] = {}
     for path, value in changes.items():
         *parents, last = path.split(".")
@@ -180,9 +180,10 @@ def _check_fits(axis: Axis, base: TrainRun, run: AblateRun) -> None:
     if not _fits(axis, base):
         named = {kind: found for kind, found in kinds(AnyAxis).items() if kind not in ("field", "variants")}
         able = [kind for kind, found in named.items() if _fits(_axis(found), base)]
+        where = "" if base.model.is_causal else " in an encoder"
         raise ConfigError(
-            f"AXIS {axis_name(axis)}: {base.attention.kind} attention has nothing that it changes; it has the axes "
-            f"{', '.join(able)}"
+            f"AXIS {axis_name(axis)}: {base.attention.kind} attention{where} has nothing that it changes; it has the "
+            f"axes {', '.join(able)}"
         )
     if run.on != "zeta" and not axis.on_transformer:
         able = [kind for kind, found in kinds(AnyAxis).items() if _axis_type(found).on_transformer]
@@ -205,6 +206,8 @@ def _fits(axis: Axis, base: TrainRun) -> bool:
     try:
         changes = axis.changes(axis.values[0], base.attention.model_dump())
     except KeyError:
+        return False
+    if axis.causal_alone and not base.model.is_causal:
         return False
     fields = type(base.attention).model_fields
     paths = [path.split(".") for path in changes if axis.kind != "field"]

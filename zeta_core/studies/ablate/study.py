@@ -11,13 +11,13 @@ from typing import Protocol
 
 import torch
 
-from zeta_core.errors import RunFailed
+from zeta_core.errors import RunFailed, StorageError
 from zeta_core.records import AblateRow, Row, read_rows, run_id
 from zeta_core.run_folder import check_writable
 from zeta_core.table_check import check_table
 from zeta_core.tracking import Tracker, WandbMode, resolve_wandb
 
-from ..launch import Launcher
+from ..launch import Launcher, alarm
 from ..sweep import Fingerprints, Outcome, Retry, SweepMonitor, SweepResult, Unit, run_sweep
 from ..train import run_train
 from ..train_run import TrainRun
@@ -70,7 +70,7 @@ def run_ablate(
     group = sweep_id(units, ablate.axis)
     monitor.say(f"W&B is {mode}: {reason}")
     first = next((unit for unit in units if not _done(table, unit)), None)
-    if first is not None and (seconds := probe_seconds(first.run)) is not None:
+    if first is not None and (seconds := probe_seconds(first.run, timeout_s)) is not None:
         left = sum(unit.run.training.steps for unit in units if not _done(table, unit))
         monitor.estimate(seconds * left / launcher.width)
     tracker = Tracker(mode, monitor.say, group)
@@ -155,6 +155,7 @@ class _StepTimes:
 
     def __init__(self) -> None:
         self.times: list[float] = []
+        self.timed_out = False
 
     def say(self, text: str) -> None: ...
     def start(self, run: TrainRun, run_id: str, parameters: int, embeddings: int) -> None: ...
@@ -168,17 +169,27 @@ class _StepTimes:
         self.times.append(time.perf_counter())
 
 
-def probe_seconds(run: TrainRun) -> float | None:
-    """Seconds a step of this run takes here, from a few of them; None if it does not run."""
+def probe_seconds(run: TrainRun, timeout_s: float | None = None) -> float | None:
+    """Seconds a step of this run takes here, from a few of them; None if it does not run, or not within timeout_s."""
     few = run.model_dump()
     few["training"] |= {"steps": PROBE_STEPS, "eval_every": PROBE_STEPS, "stop_at": None}
     monitor = _StepTimes()
     with tempfile.TemporaryDirectory() as folder:
         try:
-            run_train(
-                TrainRun.model_validate(few), out=Path(folder), monitor=monitor, force=True, wandb="off", table=False
-            )
-        except RunFailed:
+            with alarm(timeout_s, monitor):
+                run_train(
+                    TrainRun.model_validate(few),
+                    out=Path(folder),
+                    monitor=monitor,
+                    force=True,
+                    wandb="off",
+                    table=False,
+                )
+        except (RunFailed, StorageError):  # of the folder for temporary files alone
+            return None
+        except KeyboardInterrupt:
+            if not monitor.timed_out:
+                raise
             return None
     gaps = [later - earlier for earlier, later in zip(monitor.times[1:], monitor.times[2:], strict=False)]
     return min(gaps) if gaps else None

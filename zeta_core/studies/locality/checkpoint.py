@@ -54,6 +54,7 @@ def load_trained(name: str, out: Path, device: torch.device) -> Trained:
         vocab_size=data.vocab_size,
         max_len=data.max_len,
         num_classes=data.num_classes,
+        num_documents=data.num_documents,
         impl="reference",
     )
     try:

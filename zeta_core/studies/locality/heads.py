@@ -52,7 +52,9 @@ class Means:
 
 @torch.no_grad()
 def measure_part(network: Network, part: Part, num_examples: int, num_neighbours: int) -> list[Means]:
-    """The means of each layer over the first examples of a part; the network is in eval mode on its device."""
+    """The means of each layer over the first examples of a part, of a pair of documents over the first of both.
+
+    The network is in eval mode on its device."""
     found = [Means() for _ in network.blocks]
     device = network.embedding.weight.device
     size = max(1, BATCH_TOKENS // part.seq_len)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -44,7 +45,8 @@ def plot(rows: Sequence[LocalityRow], path: Path) -> None:
     figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=3, fontsize=9)
     number, seeds = first.num_neighbours, f"{shown[0].seeds} seed{'s' * (shown[0].seeds > 1)}"
     where = "the Z-order curve" if curves == 1 else f"{curves} Z-order curves"
-    figure.suptitle(f"{number} true nearest neighbours among {number} on {where}, {first.bits} bits, {seeds}")
+    title = f"{number} true nearest neighbours among {number} on {where}, {first.bits} bits, {seeds}"
+    figure.suptitle(textwrap.fill(title, 46 * columns))
     partial = path.with_name(f".{path.name}")
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(partial, dpi=120, format="png")

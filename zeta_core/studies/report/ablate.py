@@ -15,7 +15,7 @@ from ..ablate.config import SEPARATOR
 from .figure import Place, draw_values
 from .printed import printed
 from .rows import by
-from .settings import MIXER, describe, groups, main_scores
+from .settings import MIXER, describe, groups, main_scores, mixer_columns
 from .spread import HEAD, Spread, spread
 from .table import Figure, Section, Table, made_on, slug
 
@@ -95,7 +95,7 @@ def _table(sweep: Sequence[AblateRow]) -> Table:
         for name in first.axis.split(SEPARATOR)
         if name in paper.ABLATIONS
     ]
-    notes = (*words, f"Setting: {describe(first, without=(*swept(first.axis), 'attention'))}.", made_on(sweep))
+    notes = (*words, f"Setting: {describe(first, without=(*_differing(sweep), 'attention'))}.", made_on(sweep))
     x, y = axis.partition(", ")[2] or axis, f"{first.metric}, mean over seeds"
     draw = partial(draw_values, lines=series, title=title, x=x, y=y, caption=notes)
     return Table(
@@ -105,6 +105,15 @@ def _table(sweep: Sequence[AblateRow]) -> Table:
         notes,
         Figure(slug("ablate", first.axis, first.system, first.task, first.seq_len), draw),
     )
+
+
+def _differing(sweep: Sequence[AblateRow]) -> set[str]:
+    """The swept columns in which its rows differ, or could: variants may differ in many, and share most of them."""
+    names = swept(sweep[0].axis)
+    if "variants" not in sweep[0].axis.split(SEPARATOR):
+        return set(names)
+    have = {name: [row for row in sweep if name not in MIXER or name in mixer_columns(row)] for name in names}
+    return {name for name, rows in have.items() if len({getattr(row, name) for row in rows}) > 1}
 
 
 ABLATE = Section("ablate.csv", "Ablations", AblateRow, "zeta ablate dk --task mqar", tables)

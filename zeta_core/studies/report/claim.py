@@ -13,7 +13,8 @@ MEANING: dict[Verdict, str] = {
     "reproduced": "the rule below is met",
     "partly": "it is met in part, or under some of the settings measured",
     "not reproduced": "it is not met",
-    "not shown": "there are rows that cannot tell: every value is perfect, none learned anything, or too few seeds",
+    "not shown": "there are rows that cannot tell: every value is perfect, none learned anything, or there are too "
+    "few seeds or examples",
     "not run": "there are no rows; the command makes them",
 }
 

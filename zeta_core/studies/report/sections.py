@@ -12,12 +12,13 @@ from .ablate import ABLATE
 from .bench import BENCH, OPERATOR
 from .locality import LOCALITY
 from .rows import read
+from .scaling import SCALING
 from .table import Section
 from .train import TRAIN
 from .zero_shot import ZERO_SHOT
 
 R = TypeVar("R", bound=Row)
-SECTIONS: tuple[Section[Any], ...] = (TRAIN, ABLATE, LOCALITY, BENCH, OPERATOR, ZERO_SHOT)
+SECTIONS: tuple[Section[Any], ...] = (TRAIN, ABLATE, LOCALITY, BENCH, OPERATOR, ZERO_SHOT, SCALING)
 
 
 @dataclass(frozen=True)

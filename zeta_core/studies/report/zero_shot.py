@@ -16,8 +16,11 @@ def percent(value: float | None) -> str:
 
 
 def guessed(row: ZeroShotRow) -> bool:
-    """Whether a score is within two standard errors of chance, so that it cannot be told from guessing."""
-    return row.value is None or row.stderr is None or abs(row.value - row.chance) <= 2 * row.stderr
+    """Whether a score is within two standard errors of chance, so that it cannot be told from guessing.
+
+    The larger of its own error and of guessing's: a few questions all answered wrong have none of their own."""
+    guessing = (row.chance * (1 - row.chance) / row.num_questions) ** 0.5
+    return row.value is None or abs(row.value - row.chance) <= 2 * max(row.stderr or 0, guessing)
 
 
 def tables(rows: Sequence[ZeroShotRow]) -> list[Table]:

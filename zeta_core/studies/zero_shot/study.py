@@ -22,6 +22,7 @@ from zeta_core.errors import ConfigError, DataError, RequestError
 from zeta_core.provenance import installed
 from zeta_core.records import ZeroShotRow, append_rows, device_name, run_id, versions
 from zeta_core.run_folder import check_writable
+from zeta_core.table_check import check_table
 from zeta_core.tasks.tokenizers import Tokenizer
 
 from ..saved_model import SavedModel
@@ -29,6 +30,9 @@ from .sets import QuestionSet
 
 METRICS: tuple[Literal["acc", "acc_norm"], ...] = ("acc", "acc_norm")
 HARNESS = "lm_eval"
+CSV = "zero_shot.csv"
+NEEDED = ("run_id", "checkpoint", "questions", "metric", "gamma", "value")
+"""Columns without which a table's rows are not scores of questions."""
 
 
 class EvalMonitor(Protocol):
@@ -117,6 +121,8 @@ def run_eval(
             "language"
         )
     check_writable(out)
+    table = out / "results" / CSV
+    check_table(table, ZeroShotRow, NEEDED)
     from .adapter import gammas_of, set_gamma
 
     if tuple(gammas) != ("trained",) and not gammas_of(saved.network):
@@ -132,7 +138,7 @@ def run_eval(
             began = time.perf_counter()
             scores, cut = harness.scores(one, network, tokenizer, monitor.scored)
             found = make_rows(saved, one, gamma, scores, cut, device, time.perf_counter() - began)
-            append_rows(out / "results" / "zero_shot.csv", found)
+            append_rows(table, found)
             monitor.rows(found)
             rows += found
     return rows

@@ -147,9 +147,9 @@ def entropies(results: Results) -> list[Finding]:
 
 
 def _command(name: str, task: str = "mqar") -> str:
-    """The experiment's file, or that the task is not there yet."""
-    if task == "mqar":
-        return f"`zeta ablate --config experiments/ablate/mqar_{name}.yaml`"
+    """The experiment's file, the command if there is none, or that the task is not there yet."""
+    if task == "mqar" or (task, name) == ("listops", "dk"):
+        return f"`zeta ablate --config experiments/ablate/{task}_{name}.yaml`"
     if task in kinds(TaskConfig):
         return f"`zeta ablate {name} --task {task}`"
     return f"none yet: the task {task} is not there"
