@@ -54,7 +54,7 @@ ablate: setup ## the sweeps on MQAR that need a GPU (hours; goes on where it was
 locality: setup ## how many true neighbours the Z-order curve finds; rows in results/locality.csv, a figure beside it
 	$(BIN)/zeta locality --out . --plot
 
-lra: setup ## Long Range Arena on a GPU, ZETA and softmax, what has its data; rows in results/train.csv (days)
+lra: setup ## Long Range Arena on a GPU, all systems of the paper's table, what has its data; rows in results/ (days)
 	$(BIN)/zeta data make pathfinder --preset paper
 	$(BIN)/python -m zeta_core.studies.reproduce --out . --only lra/
 

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+import torch
 
 from zeta_core.config import read_yaml, to_yaml
 from zeta_core.errors import ConfigError
@@ -16,7 +17,7 @@ from zeta_core.studies.train_run import make_run
 
 EXPERIMENTS = Path(__file__).parents[1] / "experiments"
 FILES = sorted(EXPERIMENTS.rglob("*.yaml"))
-KINDS = {"lra": ("train",), "language": ("train", "ablate")}
+KINDS = {"lra": ("train", "ablate"), "language": ("train", "ablate")}
 """Folders that are not named by what their files are, and what those may be."""
 
 
@@ -113,6 +114,31 @@ def test_the_two_files_of_a_task_differ_in_the_mixer_alone(task):
     assert (zeta.attention.kind, softmax.attention.kind, zeta.task.kind) == ("zeta", "softmax", task)
     assert zeta.model_dump(exclude={"attention"}) == softmax.model_dump(exclude={"attention"})
     assert zeta.model.num_heads == 8 and zeta.model.d_model in (256, 512) and zeta.model.form == "encoder"
+
+
+SYSTEMS = {"H-Transformer-1D": "h_transformer_1d", "Hedgehog": "hedgehog", "Transformer": "softmax", "ZETA": "zeta"}
+
+
+@pytest.mark.parametrize("task", paper.LRA_TASKS)
+def test_every_system_of_the_paper_s_table_has_a_file_and_the_same_fields(task):
+    zeta, softmax = (make_run(config=EXPERIMENTS / "lra" / f"{task}_{mixer}.yaml") for mixer in ("zeta", "softmax"))
+    _, points = make_ablate(config=EXPERIMENTS / "lra" / f"{task}_baselines.yaml")
+    assert {SYSTEMS[name] for name in paper.LRA_ACCURACY} == {"zeta", "softmax", *(p.axis_value for p in points)}
+    runs = [zeta, softmax, *(point.run for point in points)]
+    same = {"task", "model", "training", "seed"}
+    assert all(run.model_dump(include=same) == zeta.model_dump(include=same) for run in runs)
+    sizes = {"vocab_size": 16, "max_len": 64, "num_classes": 10}
+    with torch.device("meta"):
+        counts = [run.model.build(run.attention, **sizes).num_parameters() for run in runs]
+    assert max(counts) < 1.05 * min(counts)
+
+
+def test_every_system_of_the_paper_s_wikitext_table_has_a_run():
+    _, points = make_ablate(config=EXPERIMENTS / "language" / "wikitext103_baselines.yaml")
+    _, others = make_ablate(config=EXPERIMENTS / "language" / "wikitext103_124m.yaml")
+    kinds = {point.run.attention.kind for point in (*points, *others)}
+    assert kinds == {SYSTEMS.get(name, name.lower()) for name in paper.WIKITEXT_PERPLEXITY}
+    assert len({point.run.task.model_dump_json() for point in (*points, *others)}) == 1
 
 
 @pytest.mark.parametrize("task", ["image", "text"])

@@ -111,6 +111,7 @@ def ablate(
         on=on,
         settings=settings or (),
         flags=flags,
+        say=note_line,
     )
     for line in dropped_lines(ablate, settings or (), flags):
         note_line(line)

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from rich.table import Table
 
 from .console import console
-from .progress import CountBar
+from .progress import CountBar, duration
 
 if TYPE_CHECKING:
     from zeta_core.studies.ablate.config import AblateRun
     from zeta_core.studies.ablate.study import AblateResult
+    from zeta_core.studies.ablate.summary import Cell
     from zeta_core.studies.sweep import Outcome, Unit
     from zeta_core.studies.train_run import TrainRun
 
@@ -88,11 +89,26 @@ class RunInBar:
         """It ended."""
 
 
-def duration(seconds: float) -> str:
-    """Seconds, minutes or hours, as one would say it."""
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+def notes(cells: Sequence[Cell], seeds: Sequence[int]) -> list[str]:
+    """What the numbers rest on: how many examples and which seeds, and how large the networks are."""
+    examples = sorted({cell.examples for cell in cells if cell.examples is not None})
+    counts = sorted({cell.parameters for cell in cells if cell.parameters is not None})
+    lines = []
+    if examples:
+        named = f"seed{'s' * (len(seeds) > 1)} {', '.join(map(str, seeds))}"
+        said = f"{_span(examples)} test answers scored, {named}"
+        known = any(cell.majority is not None for cell in cells)
+        lines.append(said + ("; majority: what always saying the commonest class scores" if known else ""))
+    if counts:
+        apart = f", {100 * (counts[-1] / counts[0] - 1):.1f} % apart" if len(counts) > 1 else ""
+        lines.append(f"{_span(counts)} parameters without the embeddings{apart}")
+    return lines
+
+
+def _span(numbers: Sequence[int]) -> str:
+    """One number, or the first and the last."""
+    ends = dict.fromkeys((numbers[0], numbers[-1]))
+    return " to ".join(f"{number:,}" for number in ends)
 
 
 def show(result: AblateResult, ablate: AblateRun) -> None:
@@ -105,19 +121,20 @@ def show(result: AblateResult, ablate: AblateRun) -> None:
     several = len({cell.system for cell in cells}) > 1
     parts = len(ablate.slices) > 1
     if cells:
-        table = Table(title=f"{result.rows[0]['task']}: {ablate.axis}", title_justify="left")
+        beside = [name for name in ("majority", "reachable") if any(getattr(c, name) is not None for c in cells)]
         failed = any(cell.failed for cell in cells)
+        table = Table(title=f"{result.rows[0]['task']}: {ablate.axis}", title_justify="left")
         table.add_column(ablate.axis, no_wrap=True)
         if several:
             table.add_column("on", no_wrap=True)
         if parts:
             table.add_column("slice")
-        behind = ("runs", "failed", "reachable") if failed else ("runs", "reachable")
-        for name in (f"mean {cells[0].metric}", "std", "95 % from", "to", *behind):
+        for name in (f"mean {cells[0].metric}", "std", "95 % from", "to", "runs", *["failed"] * failed, *beside):
             table.add_column(name, justify="right")
         for cell in cells:
             found = (cell.mean, cell.std, cell.low, cell.high)
             numbers = ["-" if value is None else f"{value:.4f}" for value in found]
+            shares = [getattr(cell, name) for name in beside]
             table.add_row(
                 cell.axis_value,
                 *([cell.system] if several else []),
@@ -125,9 +142,13 @@ def show(result: AblateResult, ablate: AblateRun) -> None:
                 *numbers,
                 str(cell.n),
                 *([str(cell.failed or "")] if failed else []),
-                "-" if cell.reachable is None else f"{cell.reachable:.3f}",
+                *("-" if share is None else f"{share:.3f}" for share in shares),
             )
         out.print(table)
+        for line in notes(cells, ablate.seeds):
+            out.print(line, soft_wrap=True)
+    if cells and (words := paper.lra_words(str(result.rows[0]["task"]))):
+        out.print(words, soft_wrap=True)
     for axis in ablate.axes:
         if words := paper.ABLATIONS.get(axis.kind):
             out.print(f"the paper on {axis.kind}: {words}", soft_wrap=True)

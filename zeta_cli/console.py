@@ -2,7 +2,7 @@
 
 import os
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -38,10 +38,10 @@ def fail_line(text: str) -> None:
     print(f"zeta: error: {one_line(text)}", file=sys.stderr)
 
 
-def note_line(text: str) -> None:
-    """Print a note as one line on standard error."""
+def note_line(text: str, kind: Literal["note", "warning"] = "note") -> None:
+    """Print a note, or a warning, as one line on standard error."""
     if is_main_process():
-        print(f"zeta: note: {one_line(text)}", file=sys.stderr)
+        print(f"zeta: {kind}: {one_line(text)}", file=sys.stderr)
 
 
 def interrupted_line(text: str = "", name: str = "zeta") -> None:

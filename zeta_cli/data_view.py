@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Self
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from .console import console, error_console, note_line
+from .progress import PLAIN_SECONDS, duration
 
 if TYPE_CHECKING:
     from zeta_core.studies.data import DataCheck, Folder
     from zeta_core.tasks.task import Split
-
-PLAIN_SECONDS = 10.0
 
 
 class MakeProgress:
@@ -71,7 +70,7 @@ class MakeProgress:
         if self.total is None or not self.made:
             return ""
         seconds = (self.total - self.number) * (time.perf_counter() - self.began) / self.made
-        return f"/{self.total:,}, about {seconds:.0f} s left"
+        return f"/{self.total:,}, about {duration(seconds)} left"
 
 
 def show_check(found: DataCheck) -> None:
@@ -106,7 +105,7 @@ def show_check(found: DataCheck) -> None:
     for (first, second), number in found.shared.items():
         out.print(f"in {first} and in {second}: {number:,}", soft_wrap=True)
     for line in found.warnings:
-        note_line(f"warning: {line}")
+        note_line(line, "warning")
 
 
 def show_list(root: object, folders: list[Folder]) -> None:

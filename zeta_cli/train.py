@@ -77,6 +77,10 @@ def train(
     if dry_run:
         print(to_yaml(run.model_dump(mode="json")), end="")
         return
+    kind, chosen = type(run.task), preset or type(run.task).default_preset
+    about = None
+    if config is None and chosen in kind.about:
+        about = f"preset {chosen}: {kind.about[chosen]}; --preset paper is the full setting"
     quiet_imports()
     # torch would import it with the first optimizer, when Ctrl-C has more to say than during an import.
     import torch._dynamo  # noqa: F401
@@ -86,7 +90,8 @@ def train(
 
     main_process = is_main_process()
     try:
-        result = run_train(run, out=out, monitor=TrainProgress(main_process), resume=resume, force=force, wandb=mode)
+        shown = TrainProgress(main_process, about)
+        result = run_train(run, out=out, monitor=shown, resume=resume, force=force, wandb=mode)
     except KeyboardInterrupt as stop:
         words = sys.argv[1:]
         if not isinstance(stop, RunInterrupted):
@@ -100,6 +105,8 @@ def train(
 def show(result: TrainResult) -> None:
     """Print a run's test scores as a table."""
     from rich.table import Table
+
+    from zeta_core.studies.paper import lra_words
 
     if not result.fresh:
         print(f"{result.run_id} is finished already; --force repeats it")
@@ -119,9 +126,12 @@ def show(result: TrainResult) -> None:
     if first.majority is not None:
         source = f" ({first.source})" if first.source else ""
         out.print(
-            f"{first.examples:,} test examples{source}; majority: what always saying the commonest class scores",
+            f"{first.examples:,} test examples{source}, seed {first.seed}; majority: what always saying the "
+            "commonest class scores",
             soft_wrap=True,
         )
+    if words := lra_words(first.task):
+        out.print(words, soft_wrap=True)
     out.print(
         f"best step {first.best_step} of {first.steps}, {first.wall_s:.0f} s on {first.device}, {first.dtype}, "
         f"{first.impl}",

@@ -131,7 +131,8 @@ def _unknown(place: _Place) -> str:
     if "." in name:
         hint = " (write the part before each dot as a mapping of its own)"
     else:
-        hint = did_you_mean(name, fields) or f" (the fields are {', '.join(fields)})"
+        own = [field for field in fields if field != "kind"]  # which nobody means by another word
+        hint = did_you_mean(name, own) or f" (the fields are {', '.join(fields)})"
     return f"unknown field{of}{hint}"
 
 

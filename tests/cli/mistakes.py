@@ -11,6 +11,10 @@ BAD_FLAGS = {
     "unknown field": (["mqar", "--set", "attention.topk=4"], ["--set attention.topk", "mean 'top_k'?"]),
     "unknown part": (["mqar", "--set", "trainig.steps=4"], ["--set trainig.steps", "did you mean 'training'?"]),
     "a flag of another kind": (["mqar", "--attention", "softmax", "--k", "3"], ["--k", "unknown field of softmax"]),
+    "a setting of another kind": (
+        ["mqar", "--attention", "performer", "--set", "attention.window=3"],
+        ["unknown field of performer attention (the fields are kind, num_features)"],
+    ),
     "pairs": (["mqar", "--seq", "12"], ["num_pairs=4 with seq_len=12", "at most seq_len", "num_pairs=3"]),
     "k 0": (["mqar", "--k", "0"], ["--k", "top_k=0", "more than 0"]),
     "k -4": (["mqar", "--k", "-4"], ["--k", "top_k=-4", "more than 0"]),

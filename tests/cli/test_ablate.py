@@ -2,8 +2,10 @@
 
 import pytest
 
+from zeta_cli.ablate_view import notes
 from zeta_cli.app import main
 from zeta_core.studies import launch
+from zeta_core.studies.ablate.summary import summarise
 
 
 @pytest.mark.parametrize(
@@ -37,6 +39,21 @@ def test_a_dry_run_shows_the_sweep(capsys):
     assert main(["ablate", "dk", "--task", "mqar", "--values", "1,3", "--dry-run"]) == 0
     shown = capsys.readouterr().out
     assert "kind: ablate" in shown and "values: [1, 3]" in shown and "seeds: [0, 1, 2]" in shown
+
+
+def test_the_table_says_what_its_numbers_rest_on():
+    row = {"slice": "all", "metric": "accuracy", "system": "zeta", "status": "ok", "value": "0.4", "examples": "500"}
+    rows = [
+        {**row, "axis_value": "zeta", "parameters": "2040", "majority": "0.169"},
+        {**row, "axis_value": "softmax", "parameters": "2000", "majority": "0.169"},
+    ]
+    cells = summarise(rows)
+    assert [cell.majority for cell in cells] == [0.169, 0.169]
+    assert notes(cells, (0, 1)) == [
+        "500 test answers scored, seeds 0, 1; majority: what always saying the commonest class scores",
+        "2,000 to 2,040 parameters without the embeddings, 2.0 % apart",
+    ]
+    assert notes(summarise([{**row, "axis_value": "zeta"}]), (0,)) == ["500 test answers scored, seed 0"]
 
 
 def test_what_an_axis_sets_is_not_dropped_in_silence(capsys):

@@ -55,6 +55,7 @@ def spoil(root):
 MISTAKES = {
     "unknown task": (["data", "make", "listop"], "did you mean 'listops'"),
     "not made": (["data", "make", "mqar"], "its examples are not made by this command"),
+    "imported": (["data", "make", "text"], "import IMDB's reviews (a folder with train/pos/*.txt"),
     "unknown preset": (["data", "make", "listops", "--preset", "big"], "presets small, paper"),
     "unknown field": (["data", "make", "listops", "--set", "deep=3"], "unknown field"),
     "bad number": (["data", "make", "listops", "--examples", "train=many"], "must be SPLIT=N"),

@@ -69,7 +69,10 @@ def test_what_a_score_should_be_read_with_is_said(root, capsys):
     (path / "test" / "neg" / "6_0.txt").write_text("")
     assert main(["data", "import", "text", str(path), "--drop-empty"]) == 0
     shown, notes = capsys.readouterr()
-    assert "warning: train and test share 1 examples" in notes or "warning: validation and test share 1" in notes
+    assert (
+        "zeta: warning: train and test share 1 examples" in notes
+        or "zeta: warning: validation and test share 1" in notes
+    )
     assert "empty left out: 1" in shown and "unlabelled left out: 1" in shown
 
 

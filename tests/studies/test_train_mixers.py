@@ -45,10 +45,18 @@ def test_a_form_that_a_mixer_has_not_is_refused_in_a_line(tmp_path, capsys, kind
     assert f"attention.kind='{kind}' is causal alone; these have a bidirectional form: zeta, softmax" in shown
 
 
-def test_a_number_of_parameters_that_cannot_be_met_is_refused_before_anything_is_written(tmp_path, capsys):
-    argv = ["train", "mqar", "--set", "model.match_parameters=100", "--out", str(tmp_path / "out"), "--wandb", "off"]
-    assert zeta(argv) == 2
-    assert "match_parameters=100: the nearest that this mixer comes to is" in capsys.readouterr().err
+REFUSED = {
+    "parameters": (["model.match_parameters=100"], "match_parameters=100: the nearest that this mixer comes to is"),
+    "rotary": (["attention.rotary=true", "attention.d_k=3"], "rotary=true turns pairs of dimensions, and d_k=3"),
+    "adaptive": (["model.head=adaptive"], "reaches none of cutoffs"),
+}
+
+
+@pytest.mark.parametrize(("settings", "message"), REFUSED.values(), ids=REFUSED.keys())
+def test_a_network_that_cannot_be_built_is_refused_before_anything_is_written(settings, message, tmp_path, capsys):
+    argv = ["train", "mqar", "--attention", "softmax", "--out", str(tmp_path / "out"), "--wandb", "off"]
+    assert zeta([*argv, *(word for setting in settings for word in ("--set", setting))]) == 2
+    assert message in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 
 

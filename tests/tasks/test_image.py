@@ -126,6 +126,12 @@ def test_files_that_are_missing_or_broken_are_named(root):
     (root / "x.npz").write_bytes(b"PK no")
     with pytest.raises(DataError, match=r"x.npz: is not an npz file"):
         bring_in(ImageConfig, root / "x.npz")
+    np.save(root / "x.npy", np.zeros(3))
+    (root / "x.pkl").write_bytes(pickle.dumps([1]))
+    for name in ("x.npy", "x.pkl"):
+        with pytest.raises(DataError, match=r"is not an npz file of plain arrays; numpy.savez") as raised:
+            bring_in(ImageConfig, root / name)
+        assert "pickle" not in str(raised.value)
     with pytest.raises(OptionError, match="CIFAR-10's have names of their own"):
         bring_in(ImageConfig, path, test="test_batch")
 

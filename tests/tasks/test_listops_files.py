@@ -36,9 +36,11 @@ WRONG_LINES = {
     "class": ("( [MAX 1 ] )\t10", "Target='10' is none of the classes 0..9"),
     "no class": ("( [MAX 1 ] )\t]", "Target=']' is none of the classes"),
     "word": ("( [SUM 1 ] )\t1", "'[SUM' is no part of an expression"),
-    "open": ("( [MAX 1 [MIN 2 ] )\t1", "has 1 brackets that are not closed"),
+    "open": ("( [MAX 1 [MIN 2 ] )\t1", "has 1 operators that are not closed"),
     "closed twice": ("( [MAX 1 ] ] )\t1", "goes on with ']' behind the end"),
-    "empty": ("( )\t1", "brackets that are not closed, or nothing"),
+    "closed first": ("] [MAX\t1", "closes an operator without arguments"),
+    "no arguments": ("[MAX 1 [MIN ] ]\t1", "closes an operator without arguments"),
+    "empty": ("( )\t1", "holds no expression"),
 }
 
 

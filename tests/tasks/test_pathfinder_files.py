@@ -44,8 +44,11 @@ def test_pictures_and_classes_by_their_metadata(root):
 WRONG_PICTURES = {
     "size": (png(np.zeros((28, 32), np.uint8)), "is 32 x 28 in mode L; it must be 32 x 32 in gray"),
     "colours": (png(np.zeros((32, 32, 3), np.uint8)), "is 32 x 32 in mode RGB; it must be"),
-    "no picture": (b"GIF", "is not a picture"),
-    "cut": (png(np.random.default_rng(0).integers(0, 256, (32, 32), dtype=np.uint8))[:300], "is not a picture"),
+    "no picture": (b"GIF", "is not a picture in a form that is known"),
+    "cut": (
+        png(np.random.default_rng(0).integers(0, 256, (32, 32), dtype=np.uint8))[:300],
+        "cannot be read as a picture (image file is truncated)",
+    ),
     "empty": (b"", "is an empty file; --drop-empty leaves"),
 }
 

@@ -201,7 +201,7 @@ def test_a_broken_stand_in_is_named(root):
         (packed[: len(packed) // 2], "papers.jsonl.xz: cannot be unpacked"),
         (b"no xz", "papers.jsonl.xz: cannot be unpacked"),
         (lzma.compress(b'{"id": "C0"}\n'), r"papers.jsonl.xz:1: must be an object with `id` and `text`"),
-        (lzma.compress(b"\xff\n"), r"papers.jsonl.xz: byte 0 of its content is not UTF-8"),
+        (lzma.compress(b"\xff\n"), r"papers.jsonl.xz:1: byte 0 of the line is not UTF-8"),
     ):
         (path / "papers.jsonl.xz").write_bytes(content)
         with pytest.raises(DataError, match=message):

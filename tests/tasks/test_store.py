@@ -2,6 +2,7 @@
 
 import json
 import os
+import resource
 import subprocess
 import sys
 import time
@@ -45,6 +46,19 @@ def test_what_is_written_is_read():
             assert found.dtype == np.uint16 and np.array_equal(found, sequence(split, i))
     assert data.manifest.splits["train"].classes == [8, 8, 7]
     assert data.majority == 3 / 8
+
+
+def test_files_are_mapped_and_not_held_open():
+    data = make(spec(), produce, COUNTS)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/dev/fd")) + 4, hard))
+    try:
+        stored = data.split("train")
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert len(stored.shards) == 6 and stored.sequence(22).tolist() == sequence("train", 22).tolist()
+    with pytest.raises(ValueError, match="read-only"):
+        stored.sequence(22)[0] = 1
 
 
 def test_two_documents():

@@ -179,7 +179,7 @@ def test_what_is_wrong_with_a_tree_is_named(root):
 
 WRONG_LINES = {
     "no JSON": ("{'text': 1}", "is not JSON"),
-    "no object": ("[1]", "must be an object with `text`"),
+    "no object": ("[1]", "is not an object"),
     "no text": ('{"label": 1}', "must be an object with `text`"),
     "no label": ('{"text": "a"}', "and `label`"),
     "a label too many": ('{"text": "a", "label": 2}', "label=2 is none of the classes 0 (neg), 1 (pos)"),
@@ -199,6 +199,13 @@ def test_a_wrong_line_is_named(line, message, root):
     assert "test.jsonl:5: " in str(raised.value) and message in str(raised.value)
 
 
+def test_empty_lines_are_passed_over(root):
+    path = json_lines(root / "lines", each=2)
+    with (path / "test.jsonl").open("a") as file:
+        file.write("\n\n")
+    assert len(bring_in(TextConfig, path).split("test")) == 4
+
+
 def test_other_folders_and_files_are_refused(root):
     (root / "nothing").mkdir()
     for path in (root / "nothing", root / "gone"):
@@ -206,7 +213,7 @@ def test_other_folders_and_files_are_refused(root):
             bring_in(TextConfig, path)
     path = json_lines(root / "lines", each=2)
     (path / "test.jsonl").write_bytes(b'{"text": "a", "label": 1}\n{"text": "\xff", "label": 1}\n')
-    with pytest.raises(DataError, match=r"test.jsonl: byte 36 is not UTF-8"):
+    with pytest.raises(DataError, match=r"test.jsonl:2: byte 10 of the line is not UTF-8"):
         bring_in(TextConfig, path)
     (path / "test.jsonl").write_text("")
     with pytest.raises(DataError, match=r"test.jsonl: holds no lines"):

@@ -67,8 +67,13 @@ def generated_config(
 ) -> MadeConfig:
     """The same for a task whose examples are made here. Raises: ConfigError for any other, too."""
     made = generated_kinds()
-    if kind in kinds(TaskConfig) and kind not in made:
-        raise ConfigError(f"TASK {kind!r}: its examples are not made by this command; those of {', '.join(made)} are")
+    known = kinds(TaskConfig)
+    if kind in known and kind not in made:
+        wants = getattr(known[kind], "wants", None)
+        instead = f"import {wants} with: zeta data import {kind} PATH" if wants else "its own are drawn in training"
+        raise ConfigError(
+            f"TASK {kind!r}: its examples are not made by this command, as those of {', '.join(made)} are; {instead}"
+        )
     config = task_config(kind, preset=preset, settings=settings, examples=examples)
     assert isinstance(config, MadeConfig)
     return config

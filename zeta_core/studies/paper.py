@@ -82,3 +82,17 @@ BASELINES = (
     "Transformer", "Performer", "Based", "Reformer", "CosFormer", "Flash Attention", "Mamba", "IceFormer", "Hedgehog",
     "H-Transformer-1D",
 )  # fmt: skip
+
+
+def lra_accuracy(task: str) -> dict[str, float]:
+    """Each system's accuracy on a task, in %; of the suite's own files too. None if the table has no such task."""
+    task = task.removesuffix("_lra")
+    if task not in LRA_TASKS:
+        return {}
+    return {name: scores[LRA_TASKS.index(task)] for name, scores in LRA_ACCURACY.items()}
+
+
+def lra_words(task: str) -> str | None:
+    """The same as a line; None if the table has no such task."""
+    scores = ", ".join(f"{name} {score:.2f}" for name, score in lra_accuracy(task).items())
+    return f"the paper at full size, accuracy in %: {scores}" if scores else None

@@ -105,8 +105,10 @@ def run_train(
     run = run.resolved()
     wandb_mode, wandb_reason = resolve_wandb(wandb)
     data = build_task(run, monitor.say)
-    if run.model.match_parameters is not None:
-        build_network(run, data)  # refused, if it is, before anything is written
+    # Refused, if it is, before anything is written; without memory or random numbers. What fails for another reason
+    # fails again below, as the run's own end.
+    with suppress(MemoryError, RuntimeError), torch.device("meta"):
+        build_network(run, data)
     path = out / "results" / CSV if table else None
     job = Job(run, data, RunFolder(out / "runs" / identify(run, data)), path)
     if path is not None:

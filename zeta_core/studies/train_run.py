@@ -10,6 +10,7 @@ import torch
 from pydantic import Field, model_validator
 
 from zeta_core.attention import AttentionConfig
+from zeta_core.attention.mixer import MixerConfig
 from zeta_core.config import Config, Layer, kinds
 from zeta_core.errors import ConfigError, DeviceError, OptionError
 from zeta_core.experiment import read_experiment
@@ -50,8 +51,13 @@ class TrainRun(Config):
         chunks, seq_len = getattr(self.attention, "num_chunks", None), self.task.longest
         if chunks is not None and chunks > seq_len:
             raise OptionError(f"num_chunks={chunks} is more than the task's seq_len={seq_len}; use at most {seq_len}")
-        self.attention.check(causal=self.model.is_causal, seq_len=seq_len + (self.model.pooling == "cls"))
+        self.check_mixer(self.attention)
         return self
+
+    def check_mixer(self, attention: MixerConfig) -> None:
+        """Raises: OptionError if this mixer has not the form that the model has, or not for the task's lengths."""
+        seq_len = self.task.longest + (self.model.pooling == "cls")
+        attention.check(causal=self.model.is_causal, seq_len=seq_len)
 
     def resolved(self) -> TrainRun:
         """The same with each `auto` replaced by what it means here.

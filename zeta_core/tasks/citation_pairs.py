@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import lzma
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -20,7 +19,8 @@ import numpy as np
 from zeta_core.errors import DataError
 
 from .imported import is_empty, tokens_of
-from .lines import table_rows, text_lines
+from .json_lines import encoded, json_lines
+from .lines import table_rows
 from .store_write import Row
 from .task import SPLITS, Split
 
@@ -131,22 +131,10 @@ def _papers(path: Path) -> dict[str, bytes]:
     file = next((path / name for name in PAPERS if (path / name).exists()), None)
     if file is None:
         raise DataError(f"{path}: has {PAIRS} but no {PAPERS[0]} with the papers' texts")
-    lines = _unpacked(file) if file.suffix == ".xz" else text_lines(file)
     found: dict[str, bytes] = {}
-    for number, line in lines:
-        try:
-            values = json.loads(line)
-            found[values["id"]] = values["text"].encode()
-        except (ValueError, KeyError, TypeError, AttributeError):
-            raise DataError(f"{file}:{number}: must be an object with `id` and `text`") from None
+    for place, values in json_lines(file):
+        paper, text = values.get("id"), values.get("text")
+        if not isinstance(paper, str) or not isinstance(text, str):
+            raise DataError(f"{place}: must be an object with `id` and `text`")
+        found[paper] = encoded(text, place)
     return found
-
-
-def _unpacked(file: Path) -> Iterator[tuple[int, str]]:
-    try:
-        with lzma.open(file, "rt", encoding="utf-8", newline="\n") as lines:
-            yield from enumerate(lines, 1)
-    except UnicodeDecodeError as error:
-        raise DataError(f"{file}: byte {error.start} of its content is not UTF-8; save it as UTF-8 text") from None
-    except (OSError, EOFError, lzma.LZMAError) as error:
-        raise DataError(f"{file}: cannot be unpacked ({error})") from None

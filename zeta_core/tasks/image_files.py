@@ -60,8 +60,12 @@ def read_npz(path: Path) -> dict[str, Pictures]:
     try:
         with np.load(io.BytesIO(read_bytes(path)), allow_pickle=False) as arrays:
             found = {name: arrays[name] for name in arrays.files}
-    except (ValueError, OSError, EOFError, AttributeError, zipfile.BadZipFile) as error:
-        raise DataError(f"{path}: is not an npz file of plain arrays ({error})") from None
+    except (ValueError, OSError, EOFError, AttributeError, TypeError, zipfile.BadZipFile):
+        # numpy's own words would have the file unpickled, which may run anything
+        raise DataError(
+            f"{path}: is not an npz file of plain arrays; numpy.savez(PATH, train_x=..., train_y=..., test_x=..., "
+            "test_y=...) makes one"
+        ) from None
     wanted = [f"{split}_{part}" for split in ("train", "test") for part in "xy"]
     if missing := [name for name in wanted if name not in found]:
         raise DataError(f"{path}: has no array {', '.join(missing)}; it needs {', '.join(wanted)}")

@@ -43,6 +43,14 @@ def json_lines(path: Path) -> Iterator[tuple[str, dict[str, object]]]:
         raise DataError(f"{path}: cannot be read: {error.strerror or error}") from None
 
 
+def encoded(text: str, place: str) -> bytes:
+    """A text's UTF-8 bytes. Raises: DataError naming its place if it has half of a character, as JSON can."""
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        raise DataError(f"{place}: the text has half of a surrogate pair, which is no character") from None
+
+
 def _opened(path: Path) -> BinaryIO:
     if path.suffix == ".gz":
         return cast(BinaryIO, gzip.open(path, "rb"))

@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from zeta_core.errors import DataError, DataMissing
 
-from .json_lines import ENDS, UNPACKED, json_lines
+from .json_lines import ENDS, UNPACKED, encoded, json_lines
 from .lines import read_bytes, read_utf8
 from .task import Split
 
@@ -202,11 +202,8 @@ def _of_fields(values: dict[str, object], field: str, place: str) -> Document:
     if not isinstance(text, str):
         has = ", ".join(map(str, values)) or "nothing"
         raise DataError(f"{place}: has no text in the field {field!r} (it has {has}); set task.text_field")
-    try:
-        content = text.encode()
-        key = str(values[ID]).encode() if ID in values else content
-    except UnicodeEncodeError:
-        raise DataError(f"{place}: the text has half of a surrogate pair, which is no character") from None
+    content = encoded(text, place)
+    key = encoded(str(values[ID]), place) if ID in values else content
     return Document(content, hashlib.sha256(key).digest())
 
 

@@ -42,6 +42,7 @@ class ListOpsConfig(GeneratedConfig):
     num_classes: ClassVar[int] = 10
     vocab_size: ClassVar[int] = 16
     filler: ClassVar[int] = PADDING
+    about: ClassVar[Mapping[str, str]] = {"small": "trees of 10 to 60 tokens, where the suite has 500 to 2,000"}
     presets: ClassVar[Mapping[str, Mapping[str, object]]] = {
         "small": {
             "attention": {"kind": "zeta", "top_k": 16, "num_chunks": 8},

@@ -34,6 +34,7 @@ TOKENS = {str(digit): digit for digit in range(10)} | {
     "[SM": OPENING + SUM,
     "]": CLOSE,
 }
+OPERATORS = range(OPENING, CLOSE)
 PAPER = ListOpsConfig.presets["paper"]
 
 
@@ -47,6 +48,7 @@ class ListOpsFilesConfig(ImportedTask):
     padding: ClassVar[int] = PADDING
     vocab_size: ClassVar[int] = 16
     stands_for: ClassVar[str] = "listops"
+    about: ClassVar[Mapping[str, str]] = {"small": "a small model for 400 steps on 2,000 of the expressions"}
     presets: ClassVar[Mapping[str, Mapping[str, object]]] = {
         "small": {
             "task": {"num_train": 2000, "num_validation": 200, "num_test": 500},
@@ -112,8 +114,12 @@ def _tokens(source: str, place: str) -> np.ndarray:
             raise DataError(f"{place}: {word!r} is no part of an expression, which has {' '.join(TOKENS)}")
         if found and depth == 0:
             raise DataError(f"{place}: goes on with {word!r} behind the end of the expression")
-        depth += (TOKENS[word] >= OPENING) - 2 * (word == "]")
-        found.append(TOKENS[word])
+        token = TOKENS[word]
+        if token == CLOSE and (not found or found[-1] in OPERATORS):
+            raise DataError(f"{place}: closes an operator without arguments; each has one at least")
+        depth += (token in OPERATORS) - (token == CLOSE)
+        found.append(token)
     if not found or depth:
-        raise DataError(f"{place}: has {max(depth, 0)} brackets that are not closed, or nothing")
+        what = f"has {depth} operators that are not closed" if depth else "holds no expression"
+        raise DataError(f"{place}: {what}; a whole one looks like [MAX 4 [MIN 2 7 ] ]")
     return np.array(found, dtype=np.uint8)

@@ -107,9 +107,7 @@ class SnakesConfig(GeneratedConfig):
 
 
 class PathfinderConfig(SnakesConfig):
-    """Pathfinder: whether two discs end one dashed snake, from the pixels of 32 x 32.
-
-    The preset `small` shows that all parts run. It is no measurement: its model stays at chance."""
+    """Pathfinder: whether two discs end one dashed snake, from the pixels of 32 x 32."""
 
     kind: Literal["pathfinder"] = "pathfinder"
     size: PositiveInt = 32
@@ -124,6 +122,9 @@ class PathfinderConfig(SnakesConfig):
     num_test: PositiveInt = 20_000
 
     shard_size: ClassVar[int] = 500
+    about: ClassVar[Mapping[str, str]] = {
+        "small": "16 x 16 and snakes of 3 dashes, to show that all parts run; its model stays at chance"
+    }
     presets: ClassVar[Mapping[str, Mapping[str, object]]] = {
         "small": {
             "task": {
@@ -176,6 +177,9 @@ class PathXConfig(SnakesConfig):
     num_test: PositiveInt = 20_000
 
     shard_size: ClassVar[int] = 200
+    about: ClassVar[Mapping[str, str]] = {
+        "small": "snakes of 3 dashes and 40 steps, to show that all parts run; its model stays at chance"
+    }
     presets: ClassVar[Mapping[str, Mapping[str, object]]] = {
         "small": {
             "task": {

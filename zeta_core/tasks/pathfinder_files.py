@@ -40,6 +40,9 @@ class PathfinderFilesConfig(ImportedTask):
     wants: ClassVar[str] = f"Long Range Arena's Pathfinder (the folder {HARD} with metadata/*.npy and imgs/)"
     vocab_size: ClassVar[int] = 256
     stands_for: ClassVar[str] = "pathfinder"
+    about: ClassVar[Mapping[str, str]] = {
+        "small": "a small model for 300 steps on 5,000 of the pictures, to show that all parts run"
+    }
     presets: ClassVar[Mapping[str, Mapping[str, object]]] = {
         "small": {
             "task": {"num_train": 5000, "num_validation": 500, "num_test": 1000},
@@ -129,14 +132,16 @@ def _rows(
 def _pixels(content: bytes, path: Path) -> np.ndarray:
     """[1024] uint8. Raises: DataError if it is no gray picture of that size."""
     try:
-        from PIL import Image
+        from PIL import Image, UnidentifiedImageError
     except ImportError:
         raise DataError("pictures need the pillow package, which matplotlib installs; pip install pillow") from None
     try:
         with Image.open(io.BytesIO(content)) as picture:
             size, mode, pixels = picture.size, picture.mode, np.asarray(picture)
+    except UnidentifiedImageError:
+        raise DataError(f"{path}: is not a picture in a form that is known") from None
     except (OSError, ValueError, SyntaxError) as error:
-        raise DataError(f"{path}: is not a picture ({error})") from None
+        raise DataError(f"{path}: cannot be read as a picture ({error}); unpack the archive again") from None
     if size != (WIDTH, WIDTH) or mode != "L":
         raise DataError(f"{path}: is {size[0]} x {size[1]} in mode {mode}; it must be {WIDTH} x {WIDTH} in gray (L)")
     return pixels.reshape(-1)

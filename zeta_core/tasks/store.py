@@ -26,6 +26,7 @@ import numpy as np
 
 from zeta_core.errors import DataError, DataMissing
 
+from .store_files import mapped
 from .task import SPLITS, Split
 
 FORMAT = 1
@@ -198,7 +199,7 @@ class Stored:
         self.shard_size = manifest.shard_size
         self.shards: list[Examples] = []
         for number in range(len(manifest.splits[split].shards)):
-            labels, *arrays = (np.load(shard_folder(folder, split, number) / name, mmap_mode="r") for name in names)
+            labels, *arrays = (mapped(shard_folder(folder, split, number) / name) for name in names)
             pairs = zip(arrays[::2], arrays[1::2], strict=True)
             self.shards.append(Examples(labels, tuple(Ragged(tokens, offsets) for tokens, offsets in pairs)))
         self.labels = np.concatenate(

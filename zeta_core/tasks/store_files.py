@@ -1,4 +1,4 @@
-"""Files of the store: written whole or not at all, by one process at a time."""
+"""Files of the store: written whole or not at all, by one process at a time, and mapped when they are read."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+import numpy as np
+import torch
 
 from zeta_core.errors import StorageError
 
@@ -51,3 +54,15 @@ def removed(path: Path) -> None:
         shutil.rmtree(path)
     else:
         path.unlink(missing_ok=True)
+
+
+def mapped(path: Path) -> np.ndarray:
+    """The array of an .npy file, mapped into memory and read-only.
+
+    numpy's own mapping holds the file open for as long as the array lives, and a process may have no more than 1,024
+    open files as a rule: fewer than a large folder has. torch's does not."""
+    array = np.load(path, mmap_mode="r")
+    content = torch.from_file(str(path), shared=False, size=path.stat().st_size, dtype=torch.uint8).numpy()
+    content.flags.writeable = False
+    found: np.ndarray = content[array.offset :].view(array.dtype).reshape(array.shape)
+    return found

@@ -130,6 +130,8 @@ class TaskConfigBase(Config):
 
     presets: ClassVar[Mapping[str, Mapping[str, object]]]
     default_preset: ClassVar[str] = "small"
+    about: ClassVar[Mapping[str, str]] = {}
+    """What some presets are, in words: those whose scores are not the task's."""
 
     @classmethod
     def preset(cls, kind: str, name: str | None) -> dict[str, dict[str, Any]]:

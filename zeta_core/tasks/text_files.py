@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,8 @@ from typing import Any
 from zeta_core.errors import DataError
 
 from .imported import Document
-from .lines import read_utf8, text_lines
+from .json_lines import encoded, json_lines
+from .lines import read_utf8
 from .task import Split
 
 CLASSES = {"neg": 0, "pos": 1}
@@ -69,15 +69,11 @@ def read_lines(path: Path, files: Mapping[Split, str], wants: str) -> dict[Split
 
 
 def _lines(file: Path) -> Iterator[Document]:
-    for number, line in text_lines(file):
-        place = f"{file}:{number}"
-        try:
-            values = json.loads(line)
-        except ValueError as error:
-            raise DataError(f"{place}: is not JSON ({error}); each line must be an object") from None
-        if not isinstance(values, dict) or not isinstance(values.get("text"), str) or "label" not in values:
+    for place, values in json_lines(file):
+        text = values.get("text")
+        if not isinstance(text, str) or "label" not in values:
             raise DataError(f"{place}: must be an object with `text` (text) and `label`")
-        yield _document(values["text"], values["label"], place)
+        yield _document(text, values["label"], place)
 
 
 def read_datasets(name: str) -> dict[Split, list[Document]]:
@@ -112,7 +108,4 @@ def read_datasets(name: str) -> dict[Split, list[Document]]:
 def _document(text: str, label: object, place: str) -> Document:
     if not isinstance(label, str | int) or isinstance(label, bool) or label not in LABELS:
         raise DataError(f"{place}: label={label!r} is none of the classes 0 (neg), 1 (pos)")
-    try:
-        return Document(text.encode(), LABELS[label], place)
-    except UnicodeEncodeError:
-        raise DataError(f"{place}: the text has half of a surrogate pair, which is no character") from None
+    return Document(encoded(text, place), LABELS[label], place)

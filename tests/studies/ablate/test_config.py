@@ -67,6 +67,28 @@ def test_a_mixer_keeps_what_it_has_of_the_base():
     assert other.pop("iceformer") == IceformerConfig(top_k=7)
 
 
+def test_mixers_that_the_base_is_not_for_are_left_out_unless_they_are_asked_for():
+    said = []
+    _, points = make_ablate("attention", task="listops", seeds="0", say=said.append)
+    assert set(kinds(AttentionConfig)) - set(values_of(points)) == {"mamba", "nsa", "gla"}
+    assert len(said) == 1 and said[0].startswith("without mamba, nsa, gla: ")
+    _, points = make_ablate("attention", task="listops", seeds="0", settings=["model.causal=true"], say=said.append)
+    assert set(values_of(points)) == set(kinds(AttentionConfig)) and len(said) == 1
+    with pytest.raises(ConfigError, match="'nsa' is causal alone; these have a bidirectional form: zeta, softmax"):
+        make_ablate("attention", task="listops", values="zeta,nsa")
+
+
+@pytest.mark.parametrize("preset", [None, "paper"])
+def test_mixers_get_as_many_parameters_as_the_base_has(preset):
+    small = ["model.d_model=32", "model.num_layers=1"]
+    _, points = make_ablate("attention", task="listops", preset=preset, seeds="0", settings=small)
+    sizes = {"vocab_size": 16, "max_len": 60, "num_classes": 10}
+    counts = [point.run.model.build(point.run.attention, **sizes).num_parameters() for point in points]
+    assert max(counts) < 1.05 * min(counts) and len(counts) > 10
+    _, points = make_ablate("attention", task="listops", seeds="0", settings=[*small, "model.d_mlp=8"])
+    assert {(point.run.model.d_mlp, point.run.model.match_parameters) for point in points} == {(8, None)}
+
+
 def test_parts_change_one_thing_from_the_paper_s_wording():
     _, points = make_ablate("parts", task="mqar", seeds="0")
     runs = {point.axis_value: point.run.model_dump() for point in points}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -16,7 +16,8 @@ from zeta_core.experiment import read_experiment
 from zeta_core.layers import build, defaults_layer, did_you_mean, merge
 
 from ..train_run import EXCLUSIVE, TrainRun, run_layer
-from .axes import AnyAxis, Axis, Changes
+from .axes import AnyAxis, AttentionAxis, Axis, Changes
+from .mixers import able, equally_large
 
 System = Literal["zeta", "transformer"]
 TRANSFORMER: Changes = {
@@ -108,11 +109,13 @@ def make_ablate(
     on: str | None = None,
     settings: Sequence[str] = (),
     flags: Mapping[str, tuple[str, object]] | None = None,
+    say: Callable[[str], None] = lambda text: None,
 ) -> tuple[AblateRun, list[Point]]:
     """The sweep from its layers, and all of its runs, each built anew and validated.
 
     axis: the name of an axis, or several by commas. values, seeds: texts like `1,2,3`. settings, flags: of the base
-    run, as in make_run. Raises: ConfigError with a line for everything that is wrong, be it in one value of many."""
+    run, as in make_run. say: gets a line for each of an axis's own values that is left out.
+    Raises: ConfigError with a line for everything that is wrong, be it in one value of many."""
     file = read_experiment(config).layer if config is not None else Layer()
     own, base_file = _without_base(_with_axes(file, str(config)))
     typed = _typed(axis, values, seeds, on, own)
@@ -121,6 +124,9 @@ def make_ablate(
         raise ConfigError(f"no AXIS given; name one of {', '.join(axis_kinds())}, or a field such as model.d_model")
     run = build(AblateRun, layer)
     base = run_layer(task, base_file, str(config), preset=preset, settings=settings, flags=flags or {})
+    if isinstance(run.axes[0], AttentionAxis) and len(run.axes) == 1:
+        base = equally_large(base, preset)
+        run = run.model_validate({**run.model_dump(), "axes": [able(run.axes[0], build(TrainRun, base), say)]})
     points = list(_points(run, base))
     return run.model_validate({**run.model_dump(), "base": base.values}), points
 
@@ -154,8 +160,7 @@ def _points(run: AblateRun, base: Layer) -> Iterator[Point]:
 
 def _attention(layers: Sequence[Layer]) -> dict[str, Any]:
     """The attention part so far, with its defaults; without the one of two lengths that is not set."""
-    found = build(TrainRun, merge(layers, EXCLUSIVE)).attention.model_dump()
-    return {name: value for name, value in found.items() if value is not None}
+    return build(TrainRun, merge(layers, EXCLUSIVE)).attention.model_dump(exclude_none=True)
 
 
 def changes_layer(changes: Changes, origin: str) -> Layer:

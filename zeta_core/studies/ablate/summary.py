@@ -16,7 +16,8 @@ RESAMPLES = 10_000
 @dataclass(frozen=True)
 class Cell:
     """One value of an axis. part: which examples, `all` or one kind of them. n: runs with a score; failed: runs
-    without. low, high: the bootstrap's 95 % interval of the mean, None for fewer than two runs."""
+    without. low, high: the bootstrap's 95 % interval of the mean, None for fewer than two runs. majority: the share
+    of the test examples' commonest class. parameters: trained ones without those of embeddings."""
 
     axis_value: str
     system: str
@@ -29,6 +30,9 @@ class Cell:
     low: float | None
     high: float | None
     reachable: float | None
+    majority: float | None
+    examples: int | None
+    parameters: int | None
 
 
 def summarise(rows: Sequence[dict[str, str]], slices: Sequence[str] = ("all",)) -> list[Cell]:
@@ -43,7 +47,10 @@ def summarise(rows: Sequence[dict[str, str]], slices: Sequence[str] = ("all",)) 
 def _cell(axis_value: str, system: str, part: str, rows: Sequence[dict[str, str]]) -> Cell:
     values = np.array([float(row["value"]) for row in rows if row["status"] == "ok"])
     low, high = bootstrap(values)
-    shares = [float(row["reachable"]) for row in rows if row.get("reachable")]
+    least = {
+        name: min((float(row[name]) for row in rows if row.get(name)), default=None)
+        for name in ("reachable", "majority", "examples", "parameters")
+    }
     return Cell(
         axis_value=axis_value,
         system=system,
@@ -55,7 +62,10 @@ def _cell(axis_value: str, system: str, part: str, rows: Sequence[dict[str, str]
         std=float(values.std(ddof=1)) if len(values) > 1 else None,
         low=low,
         high=high,
-        reachable=min(shares) if shares else None,
+        reachable=least["reachable"],
+        majority=least["majority"],
+        examples=None if least["examples"] is None else int(least["examples"]),
+        parameters=None if least["parameters"] is None else int(least["parameters"]),
     )
 
 

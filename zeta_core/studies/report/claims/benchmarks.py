@@ -49,7 +49,7 @@ def accuracy_verdict(found: Spread, printed: float) -> Verdict:
 
 def lra(task: str) -> Callable[[Results], list[Finding]]:
     """ZETA's test accuracy beside the paper's."""
-    printed = paper.LRA_ACCURACY["ZETA"][paper.LRA_TASKS.index(task)] / 100
+    printed = paper.lra_accuracy(task)["ZETA"] / 100
 
     def find(results: Results) -> list[Finding]:
         found = []
@@ -143,13 +143,11 @@ def _train(task: str) -> str:
 
 
 def _lra_claim(task: str) -> Claim:
-    others = ", ".join(
-        f"{name} {scores[paper.LRA_TASKS.index(task)]:.2f}"
-        for name, scores in paper.LRA_ACCURACY.items() if name != "ZETA"
-    )  # fmt: skip
+    printed = paper.lra_accuracy(task)
+    others = ", ".join(f"{name} {score:.2f}" for name, score in printed.items() if name != "ZETA")
     return Claim(
         f"Long Range Arena, {task}: ZETA's accuracy", "Long Range Arena table",
-        f"{paper.LRA_ACCURACY['ZETA'][paper.LRA_TASKS.index(task)]:.2f} % ({others})",
+        f"{printed['ZETA']:.2f} % ({others})",
         f"mean at most one point below it, over {SMALLEST_TEST:,} test examples or more", _train(task), lra(task),
     )  # fmt: skip
 
