@@ -26,7 +26,7 @@ class GlaConfig(MixerConfig):
     """Gated linear attention: S_t = diag(a_t) S_(t-1) + k_t v_t^T, o_t = q_t S_t / sqrt(d_k). Causal alone.
 
     a_t = sigmoid(W2 W1 x_t + b)^(1 / temperature); an output is normed over its head (RMS), multiplied by
-    x_t sigmoid-gated (swish(W_r x_t)) and projected. Source: Yang et al. 2024, section 4.2 to 4.4, equations 3 to 8.
+    swish(W_r x_t) and projected. Source: Yang et al. 2024, section 4.2 to 4.4, equations 3 to 8.
     On a GPU that has the package flash-linear-attention its kernel runs (impl='reference': never)."""
 
     kind: Literal["gla"] = "gla"
